@@ -4,15 +4,16 @@
 # The options of a subcommand.
 _redlock_options() {
     case $1 in
-        run) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --one-of --pool --with -t --ttl -w --wait -n --no-wait --queue-limit --priority --supersede --replace -s --shared -p --permits --label --min-hold --replicas -c --shell -E --conflict-exit-code --once-per --sequence --timeout --on-lost --kill-after --splay --leftovers --history --on-wait --on-acquire --on-lost-run --on-release -h --help ;;
-        acquire) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --one-of --pool --with -t --ttl -w --wait -n --no-wait --queue-limit --priority --supersede --replace -s --shared -p --permits --label --min-hold --replicas --while-pid --until --reason --on-lost --format --token-file -h --help ;;
-        renew) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file -t --ttl -h --help ;;
-        check) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file --for --ran-within -h --help ;;
-        release) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file -h --help ;;
+        run) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --one-of --pool --with -t --ttl -w --wait -n --no-wait --queue-limit --priority --supersede --replace -s --shared -p --permits --take --tree --label --min-hold --replicas -c --shell -E --conflict-exit-code --once-per --sequence --timeout --on-lost --kill-after --splay --leftovers --history --on-wait --on-acquire --on-lost-run --on-release -h --help ;;
+        acquire) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --one-of --pool --with -t --ttl -w --wait -n --no-wait --queue-limit --priority --supersede --replace -s --shared -p --permits --take --tree --label --min-hold --replicas --while-pid --until --reason --on-lost --format --token-file -h --help ;;
+        renew) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --tree --token --token-file -t --ttl -h --help ;;
+        check) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --tree --token --token-file --for --ran-within -h --help ;;
+        release) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --tree --token --token-file -h --help ;;
         status) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --format --watch --is-free --json -h --help ;;
         wait) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --timeout -h --help ;;
         history) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --json -h --help ;;
         break) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --reason -y --yes -h --help ;;
+        resize) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -n --permits -h --help ;;
         doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file --json --share --sql --setup -t --ttl --kill-after --replicas -h --help ;;
         config) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --check -h --help ;;
         completions) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -h --help ;;
@@ -35,7 +36,7 @@ _redlock_words() {
 # Whether the next word is the value of this one.
 _redlock_takes_value() {
     case $1 in
-        --check|--color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--history|--key|--kill-after|--label|--leftovers|--log-file|--log-format|--metrics-file|--min-hold|--on-acquire|--on-lost|--on-lost-run|--on-release|--on-wait|--once-per|--password-file|--permits|--pool|--priority|--profile|--queue-limit|--ran-within|--reason|--replicas|--sentinel-password-file|--sequence|--server|--share|--splay|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--until|--user|--while-pid|--with|-E|-S|-k|-p|-t) return 0 ;;
+        --check|--color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--history|--key|--kill-after|--label|--leftovers|--log-file|--log-format|--metrics-file|--min-hold|--on-acquire|--on-lost|--on-lost-run|--on-release|--on-wait|--once-per|--password-file|--permits|--pool|--priority|--profile|--queue-limit|--ran-within|--reason|--replicas|--sentinel-password-file|--sequence|--server|--share|--splay|--take|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--until|--user|--while-pid|--with|-E|-S|-k|-n|-p|-t) return 0 ;;
         # Only a number is its limit.
         -w | --wait) [[ $2 == [0-9]* ]] ;;
         *) return 1 ;;
@@ -142,11 +143,11 @@ _redlock() {
     elif [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$(_redlock_options "$subcommand")" -- "$cur"))
     elif [[ -z $subcommand ]]; then
-        COMPREPLY=($(compgen -W "run acquire renew check release status wait history break doctor config completions help" -- "$cur"))
+        COMPREPLY=($(compgen -W "run acquire renew check release status wait history break resize doctor config completions help" -- "$cur"))
     elif [[ $subcommand == completions ]]; then
         COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur"))
     elif [[ $subcommand == help ]]; then
-        COMPREPLY=($(compgen -W "run acquire renew check release status wait history break doctor config completions" -- "$cur"))
+        COMPREPLY=($(compgen -W "run acquire renew check release status wait history break resize doctor config completions" -- "$cur"))
     elif [[ $subcommand != doctor && ( -z $has_key || $subcommand == @(status|wait|history) ) ]]; then
         _redlock_known keys
     fi

@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --pool --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid --with -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --pool --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --take --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid --with -E -S -k -n -p -t
                 contains -- $word -k --key --pool; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -72,7 +72,7 @@ function __redlock_wants_key
     switch "$read[1]"
         case status wait history
             return 0
-        case run acquire renew check release break config
+        case run acquire renew check release break resize config
             not set -q read[2]
         case '*'
             return 1
@@ -113,6 +113,7 @@ complete -c redlock -n '__redlock_at ""' -xa status -d 'Show holders, waiters an
 complete -c redlock -n '__redlock_at ""' -xa wait -d 'Wait until a lock is free, and take nothing'
 complete -c redlock -n '__redlock_at ""' -xa history -d 'Show the last runs: when, where, and how they ended'
 complete -c redlock -n '__redlock_at ""' -xa break -d 'Take a lock away from its holder'
+complete -c redlock -n '__redlock_at ""' -xa resize -d 'Set the number of permits of a lock in use'
 complete -c redlock -n '__redlock_at ""' -xa doctor -d 'Find out whether the store is fit to hold locks'
 complete -c redlock -n '__redlock_at ""' -xa config -d 'Show the settings in force, and where each comes from'
 complete -c redlock -n '__redlock_at ""' -xa completions -d 'Print a completion script for a shell'
@@ -146,6 +147,8 @@ complete -c redlock -n '__redlock_at run' -l supersede -d 'Take the place of ear
 complete -c redlock -n '__redlock_at run' -l replace -d 'Stop the run that holds the lock, and take its place'
 complete -c redlock -n '__redlock_at run' -s s -l shared -d 'Take a shared (reader) lock'
 complete -c redlock -n '__redlock_at run' -s p -l permits -x -d 'Take one of N permits: N may hold it at once'
+complete -c redlock -n '__redlock_at run' -l take -x -d 'Take N of the permits at once'
+complete -c redlock -n '__redlock_at run' -l tree -d 'Take a part of a tree: data/eu excludes data and data/eu/x'
 complete -c redlock -n '__redlock_at run' -l label -x -d 'Show others this text in status and while they wait'
 complete -c redlock -n '__redlock_at run' -l min-hold -x -d 'Keep the lock at least this long, even when released sooner'
 complete -c redlock -n '__redlock_at run' -l replicas -x -d 'Require the lock on N replicas of the Redis server'
@@ -194,6 +197,8 @@ complete -c redlock -n '__redlock_at acquire' -l supersede -d 'Take the place of
 complete -c redlock -n '__redlock_at acquire' -l replace -d 'Stop the run that holds the lock, and take its place'
 complete -c redlock -n '__redlock_at acquire' -s s -l shared -d 'Take a shared (reader) lock'
 complete -c redlock -n '__redlock_at acquire' -s p -l permits -x -d 'Take one of N permits: N may hold it at once'
+complete -c redlock -n '__redlock_at acquire' -l take -x -d 'Take N of the permits at once'
+complete -c redlock -n '__redlock_at acquire' -l tree -d 'Take a part of a tree: data/eu excludes data and data/eu/x'
 complete -c redlock -n '__redlock_at acquire' -l label -x -d 'Show others this text in status and while they wait'
 complete -c redlock -n '__redlock_at acquire' -l min-hold -x -d 'Keep the lock at least this long, even when released sooner'
 complete -c redlock -n '__redlock_at acquire' -l replicas -x -d 'Require the lock on N replicas of the Redis server'
@@ -222,6 +227,7 @@ complete -c redlock -n '__redlock_at renew' -l log-file -rF -d 'Add each event t
 complete -c redlock -n '__redlock_at renew' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at renew' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at renew' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
+complete -c redlock -n '__redlock_at renew' -l tree -d 'Name the keys above it, too, for `acquire --tree`'
 complete -c redlock -n '__redlock_at renew' -l token -x -d 'Use the owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at renew' -l token-file -rF -d 'Read the owner token from what `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at renew' -s t -l ttl -x -d 'Set how long the lease lives from now on'
@@ -244,6 +250,7 @@ complete -c redlock -n '__redlock_at check' -l log-file -rF -d 'Add each event t
 complete -c redlock -n '__redlock_at check' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at check' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at check' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
+complete -c redlock -n '__redlock_at check' -l tree -d 'Name the keys above it, too, for `acquire --tree`'
 complete -c redlock -n '__redlock_at check' -l token -x -d 'Use the owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at check' -l token-file -rF -d 'Read the owner token from what `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at check' -l for -x -d 'Require that the lease lives at least this much longer'
@@ -267,6 +274,7 @@ complete -c redlock -n '__redlock_at release' -l log-file -rF -d 'Add each event
 complete -c redlock -n '__redlock_at release' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at release' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at release' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
+complete -c redlock -n '__redlock_at release' -l tree -d 'Name the keys above it, too, for `acquire --tree`'
 complete -c redlock -n '__redlock_at release' -l token -x -d 'Use the owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at release' -l token-file -rF -d 'Read the owner token from what `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at release' -s h -l help -d 'Print help (see more with \'--help\')'
@@ -355,6 +363,26 @@ complete -c redlock -n '__redlock_at break' -l token -x -d 'Break the lock only 
 complete -c redlock -n '__redlock_at break' -l reason -x -d 'Say why, for the holder and status, beside your name'
 complete -c redlock -n '__redlock_at break' -s y -l yes -d 'Break the lock without asking'
 complete -c redlock -n '__redlock_at break' -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlock -n '__redlock_at resize' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached:// postgres:// postgresql:// (__redlock_known servers)' -d 'Use this store'
+complete -c redlock -n '__redlock_at resize' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
+complete -c redlock -n '__redlock_at resize' -s v -l verbose -d 'Print each step'
+complete -c redlock -n '__redlock_at resize' -l config -rF -d 'Read this file instead of ~/.config/redlock/config.toml'
+complete -c redlock -n '__redlock_at resize' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in configuration files'
+complete -c redlock -n '__redlock_at resize' -l user -x -d 'Log in to the store as this user'
+complete -c redlock -n '__redlock_at resize' -l password-file -rF -d 'Log in with the password in the first line of this file'
+complete -c redlock -n '__redlock_at resize' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the first line of this file'
+complete -c redlock -n '__redlock_at resize' -l tls-ca -rF -d 'Trust certificates signed by these (PEM), not the system\'s'
+complete -c redlock -n '__redlock_at resize' -l tls-cert -rF -d 'Show this client certificate (PEM) to a server that asks'
+complete -c redlock -n '__redlock_at resize' -l tls-key -rF -d 'Use this private key (PEM) for --tls-cert'
+complete -c redlock -n '__redlock_at resize' -l connect-timeout -x -d 'Wait at most this long for an answer from the store'
+complete -c redlock -n '__redlock_at resize' -l color -xa 'auto always never' -d 'Color the output'
+complete -c redlock -n '__redlock_at resize' -l log-format -xa 'text json' -d 'Write messages as text, or events as JSON'
+complete -c redlock -n '__redlock_at resize' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at resize' -l syslog -d 'Send each event to the log of this host: journald or syslog'
+complete -c redlock -n '__redlock_at resize' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
+complete -c redlock -n '__redlock_at resize' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
+complete -c redlock -n '__redlock_at resize' -s n -l permits -x -d 'Set the number of permits'
+complete -c redlock -n '__redlock_at resize' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at doctor' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached:// postgres:// postgresql:// (__redlock_known servers)' -d 'Use this store'
 complete -c redlock -n '__redlock_at doctor' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at doctor' -s v -l verbose -d 'Print each step'

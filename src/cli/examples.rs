@@ -58,6 +58,11 @@ Examples:
   redlock break deploy --reason 'stuck since 02:00'
   redlock break deploy --yes       # once more, when its job is dead";
 
+pub const RESIZE: &str = "\
+Examples:
+  redlock resize gpus --permits 6  # two more: the first waiters start
+  redlock resize gpus --permits 2  # fewer: no new job until two are left";
+
 pub const DOCTOR: &str = "\
 Examples:
   redlock doctor                   # the store that run would use

@@ -83,8 +83,8 @@ pub struct LockArgs {
     /// runs on without the lock. A lock taken by hand stays until its lease ends.
     #[arg(long, hide_short_help = true, env = "REDLOCK_REPLACE", value_parser = super::switch)]
     pub replace: bool,
-    /// Take the lock alone; undo a configured --shared or --permits
-    #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
+    /// Take the lock alone; undo --shared, --permits or --tree
+    #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits", "tree"], overrides_with = "exclusive")]
     pub exclusive: bool,
     /// Take a shared (reader) lock
     ///
@@ -94,9 +94,31 @@ pub struct LockArgs {
     /// Take one of N permits: N may hold it at once
     ///
     /// REDLOCK_PERMIT is the number of the permit, 0 to N-1: the lowest that no other holder has. etcd and ZooKeeper do not
-    /// give numbers.
+    /// give numbers. `redlock resize` changes N while the lock is in use.
     #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
     pub permits: Option<NonZeroU32>,
+    /// Take N of the permits at once
+    ///
+    /// With --permits: a heavy job takes several. REDLOCK_PERMIT has their numbers, such as 0,1,5. No lighter job behind it in the
+    /// queue overtakes it. At most 1000. etcd and ZooKeeper refuse it (78).
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "N",
+        env = "REDLOCK_TAKE",
+        default_value = "1",
+        value_parser = take,
+        allow_negative_numbers = true
+    )]
+    pub take: NonZeroU32,
+    /// Take a part of a tree: data/eu excludes data and data/eu/x
+    ///
+    /// `/` separates the levels of KEY. redlock takes KEY alone, and the keys above it as a reader, from the top down: so it
+    /// excludes every holder of a key above KEY, of KEY and, if they use --tree, of a key below. Use --tree for all keys of a
+    /// tree, best in the configuration. It takes several locks: see SEVERAL LOCKS in redlock(1). It does not go with --one-of,
+    /// --pool, --supersede, --replace, --once-per and --sequence. Memcached refuses it (78).
+    #[arg(long, hide_short_help = true, env = "REDLOCK_TREE", value_parser = super::switch, conflicts_with_all = ["shared", "permits"])]
+    pub tree: bool,
     /// Show others this text in status and while they wait
     ///
     /// Without it they see the URL of the CI run (GitHub, GitLab, Jenkins), or else the name of the program and of the
@@ -129,8 +151,16 @@ fn wait(text: &str) -> Result<Wait, String> {
     }
 }
 
-fn permits(text: &str) -> Result<NonZeroU32, String> {
+pub fn permits(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
+}
+
+/// The most permits that one holder takes: each has a number, which the store keeps.
+const MOST_TAKEN: u32 = 1000;
+
+fn take(text: &str) -> Result<NonZeroU32, String> {
+    let take = text.parse().ok().filter(|take: &NonZeroU32| take.get() <= MOST_TAKEN);
+    take.ok_or_else(|| format!("a holder takes 1 to {MOST_TAKEN} permits, for example --permits 16 --take 4"))
 }
 
 fn queue_limit(text: &str) -> Result<NonZeroU32, String> {

@@ -8,12 +8,14 @@ mod lock;
 mod lock_selection;
 mod owner;
 mod pool;
+mod resize;
 mod run;
 mod status;
 mod until;
 mod version;
 mod wait;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -30,6 +32,7 @@ use self::lock::replicas;
 pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
 pub use self::pool::PoolProperty;
+pub use self::resize::ResizeArgs;
 pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs};
 pub use self::status::{StatusArgs, StatusFormat};
 pub use self::until::Until;
@@ -71,6 +74,7 @@ pub enum Command {
     Wait(WaitArgs),
     History(HistoryArgs),
     Break(BreakArgs),
+    Resize(ResizeArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
@@ -79,7 +83,7 @@ pub enum Command {
 /// The subcommands as the help of the program groups them.
 pub const GROUPS: [(&str, &[&str]); 4] = [
     ("Run a command", &["run"]),
-    ("By hand", &["acquire", "renew", "check", "release", "break"]),
+    ("By hand", &["acquire", "renew", "check", "release", "break", "resize"]),
     ("Look", &["status", "wait", "history"]),
     ("Set up", &["doctor", "config", "completions"]),
 ];
@@ -108,6 +112,7 @@ impl Command {
                 selection.words.iter_mut().chain(&mut selection.keys).collect()
             }
             Command::Break(args) => vec![&mut args.key],
+            Command::Resize(args) => vec![&mut args.key],
             Command::Config(args) => args.key.iter_mut().collect(),
             Command::Doctor(_) | Command::Completions(_) => Vec::new(),
         }
@@ -126,6 +131,9 @@ pub fn settings() -> &'static [Arg] {
         let is_of_one_call = |arg: &Arg| OF_ONE_CALL.iter().any(|id| arg.get_id() == id);
         let settings = command.get_arguments().filter(is_setting).filter(|arg| !is_of_one_call(arg));
         let mut settings: Vec<Arg> = settings.cloned().collect();
+        // Both subcommands have some of them.
+        let mut seen = HashSet::new();
+        settings.retain(|arg| seen.insert(arg.get_id().clone()));
         settings.sort_by_key(|arg| arg.get_env().is_none());
         settings
     });

@@ -17,6 +17,9 @@ pub struct OwnerArgs {
     pub keys: Vec<Key>,
     #[command(flatten)]
     pub key_word: KeyWordArgs,
+    /// Name the keys above it, too, for `acquire --tree`
+    #[arg(long, hide_short_help = true, env = "REDLOCK_TREE", value_parser = super::switch)]
+    pub tree: bool,
     /// Use the owner token that `acquire` printed
     ///
     /// Every user of the host can read a command line: REDLOCK_TOKEN and --token-file keep the token to yourself.

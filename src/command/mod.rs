@@ -9,6 +9,7 @@ mod doctor;
 mod history;
 mod release;
 mod renew;
+mod resize;
 mod run;
 mod status;
 mod wait;
@@ -104,6 +105,7 @@ fn dispatch(line: ReadLine, reporter: &mut Reporter) -> anyhow::Result<Outcome> 
         Command::Wait(args) => wait::wait(&WaitOptions::resolve(&args)?, context),
         Command::History(args) => history::history(&args, inputs.files.key_prefix(), context),
         Command::Break(args) => r#break::break_lock(&args, context),
+        Command::Resize(args) => resize::resize(&args, context),
         Command::Doctor(args) => doctor::doctor(&args, &options::requirements(&args, inputs), context),
         Command::Config(_) | Command::Completions(_) => Ok(Outcome::SUCCESS),
     }

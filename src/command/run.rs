@@ -46,7 +46,7 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let lease_end = lease_end.as_ref();
     run.report_end(&end, lease_end);
     if let Some(store) = store.flatten().filter(|_| !is_recorded) {
-        history::record(outcome(&end, lease_end), options.history, store, context);
+        history::record(outcome(&end, lease_end), options, store, context);
     }
     if let Some(arrived) = run.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut run.signals)) {
         end.note(arrived);
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
     /// Reports why nothing runs, adds that to the history, and waits for the hooks, unless a signal ended the run.
     fn fail(&mut self, error: anyhow::Error, store: &mut dyn Store) -> anyhow::Error {
         let outcome = session::report_failure(&error, &self.context.reporter);
-        history::record(outcome, self.options.history, store, self.context);
+        history::record(outcome, self.options, store, self.context);
         let Outcome::Exit(code) = outcome else { return error };
         let arrived = self.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut self.signals));
         let pressed = arrived.filter(|arrived| arrived.is_key_press());

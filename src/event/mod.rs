@@ -2,6 +2,7 @@
 
 mod summary;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use self::summary::{RunOutcome, Summary};
@@ -70,6 +71,8 @@ pub enum Event<'a> {
     GuardLost { keys: &'a [Key], how: GuardLoss },
     /// The lock was taken from this holder and as many others: at once, or they stop at their next renewal.
     Broken { key: &'a Key, holder: &'a Holder, others: usize, is_freed: bool },
+    /// The number of permits of a semaphore was changed.
+    Resized { key: &'a Key, permits: NonZeroU32, before: NonZeroU32 },
     /// A hook, such as `on-release`, did not end well. That changes nothing else.
     HookFailed { hook: &'static str, reason: &'a str },
     /// A log, or the metrics, cannot be written. That changes nothing else.

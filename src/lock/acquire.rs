@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     AcquireFailure, AcquireOutcome, Busy, Grant, Lease, LockChoice, NotAcquired, OneOutcome, Patience,
-    Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout, Wait,
+    Permits, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout, Wait,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::Backoff;
@@ -260,10 +260,10 @@ impl<'a> Acquiring<'a> {
 
     fn hold(&mut self, requests: &[Request], granted: &Grant, sent: BootTime) {
         let sent = granted.counted_from.map_or(sent, |earlier| earlier.min(sent));
-        let permits = granted.permits.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let permits = granted.permits.iter().cloned().chain(std::iter::repeat(Permits::default()));
         let leases = requests.iter().zip(&granted.fences).zip(permits);
-        let lease = |((request, fence), permit): ((&Request, &super::FencingToken), _)| {
-            Lease::new(request.clone().with_permit(permit), *fence, sent)
+        let lease = |((request, fence), permits): ((&Request, &super::FencingToken), _)| {
+            Lease::new(request.clone().with_permits(permits), *fence, sent)
         };
         self.held.extend(leases.map(lease));
     }

@@ -12,6 +12,8 @@ pub type Support = Result<(), &'static str>;
 pub struct Capabilities {
     pub shared: Support,
     pub semaphore: Support,
+    /// The store counts the permits of a semaphore: a request may take several, and their number can change.
+    pub counted_permits: Support,
     /// Waiters are served in the order of their arrival; otherwise they compete.
     pub queue: bool,
     /// A waiter can overtake others in the queue.
@@ -45,6 +47,8 @@ pub struct Wanted<'a> {
     pub min_hold: Duration,
     pub replicas: u8,
     pub priority: Priority,
+    /// The permits that one holder takes.
+    pub take: u32,
 }
 
 /// The part of a request that a store cannot do, with its reason.
@@ -53,6 +57,7 @@ pub enum Unsupported {
     Replicas(&'static str),
     Shared(&'static str),
     Semaphore(&'static str),
+    Take(&'static str),
     Priority(&'static str),
     Key(Key, &'static str),
     ShortTtl { shortest: Duration },
@@ -66,6 +71,7 @@ impl Capabilities {
     pub const ALL: Capabilities = Capabilities {
         shared: Ok(()),
         semaphore: Ok(()),
+        counted_permits: Ok(()),
         queue: true,
         priorities: Ok(()),
         one_of: Ok(()),
@@ -88,6 +94,9 @@ impl Capabilities {
             Mode::Exclusive => {}
             Mode::Shared => self.shared.map_err(Unsupported::Shared)?,
             Mode::Semaphore(_) => self.semaphore.map_err(Unsupported::Semaphore)?,
+        }
+        if wanted.take > 1 {
+            self.counted_permits.map_err(Unsupported::Take)?;
         }
         if !wanted.priority.is_default() {
             self.priorities.map_err(Unsupported::Priority)?;
@@ -146,6 +155,7 @@ mod tests {
                 min_hold: second * 60,
                 replicas,
                 priority: Priority::default(),
+                take: 1,
             };
             assert_eq!(store.check(&wanted).err(), refused);
         }
@@ -157,6 +167,7 @@ mod tests {
             min_hold: Duration::ZERO,
             replicas: 0,
             priority: Priority::default(),
+            take: 1,
         };
         assert_eq!(store.check(&wanted), Err(Unsupported::Key(keys[1].clone(), "longer than 5 bytes")));
         let long = Wanted { keys: &[], min_hold: second * 61, ..wanted };

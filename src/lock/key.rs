@@ -30,6 +30,20 @@ impl Key {
         if self.0.starts_with(prefix) { Ok(self.clone()) } else { format!("{prefix}{self}").parse() }
     }
 
+    /// The keys above this one in a tree, whose levels `/` separates: of `a/b/c`, first `a`, then `a/b`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it has no place in a tree.
+    pub fn above(&self) -> Result<Vec<Key>, String> {
+        let path = self.0.strip_prefix('/').unwrap_or(&self.0);
+        if path.split('/').any(str::is_empty) {
+            return Err(format!("'{self}' has an empty level; write it as data/eu/orders"));
+        }
+        let ends = self.0.match_indices('/').map(|(place, _)| &self.0[..place]);
+        ends.filter(|above| !above.is_empty()).map(str::parse).collect()
+    }
+
     /// As the user wrote it: what a store uses, and not fit for a terminal.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -58,4 +72,17 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+#[test]
+fn a_key_of_a_tree_has_others_above_it() {
+    let above = |name: &str| {
+        let key: Key = name.parse().map_err(|_| ())?;
+        key.above().map(|above| above.iter().map(Key::to_string).collect::<Vec<_>>().join(" ")).map_err(drop)
+    };
+    for (name, expected) in
+        [("a", ""), ("a/b/c", "a a/b"), ("/a/b", "/a"), ("{a}/b", "{a}"), ("a b/ü", "a b"), ("//a", "-")]
+    {
+        assert_eq!(above(name).unwrap_or("-".to_owned()), expected, "{name}");
+    }
+    assert_eq!(["a//b", "a/", "/"].map(above), [Err(()), Err(()), Err(())]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FencingToken, Holder, RenewalRequest, Request, StoreError};
+use super::{FencingToken, Holder, Permits, RenewalRequest, Request, StoreError};
 use crate::clock::{BootTime, Deadline};
 
 /// A lock that was granted, held until its deadline.
@@ -40,9 +40,9 @@ impl Lease {
         Lease { is_borrowed: true, ..Lease::new(request, fence, sent) }
     }
 
-    /// The number of its permit, where the store gave one.
-    pub fn permit(&self) -> Option<u32> {
-        self.request.metadata.permit
+    /// Its permits, where the store gave numbers.
+    pub fn permits(&self) -> &Permits {
+        &self.request.metadata.permits
     }
 
     /// The deadline: from here on another may hold the lock. It counts from before the request was

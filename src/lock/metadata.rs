@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Priority;
+use super::{Permits, Priority};
 use crate::sanitize::sanitize;
 
 /// A holder of a lock or a waiter, as it described itself.
@@ -37,9 +37,12 @@ pub struct Metadata {
     /// Why it is reserved.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The number of the permit that it has, from 0 on, where the store gives numbers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permit: Option<u32>,
+    /// The permits of a semaphore that it wants at once: see [`Metadata::weight`].
+    #[serde(skip_serializing_if = "is_one_at_most")]
+    pub take: u32,
+    /// The numbers of the permits that it has, where the store gives numbers.
+    #[serde(skip_serializing_if = "Permits::is_empty")]
+    pub permits: Permits,
     /// Waiters with this flag that came earlier go home for it.
     #[serde(skip_serializing_if = "is_false")]
     pub supersedes: bool,
@@ -80,6 +83,11 @@ impl Metadata {
         (self.ttl_ms > 0).then(|| Duration::from_millis(self.ttl_ms))
     }
 
+    /// The number of permits that it takes of a semaphore.
+    pub fn weight(&self) -> u32 {
+        self.take.max(1)
+    }
+
     /// As it is stored; [`Metadata::from_untrusted`] reads it.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -88,6 +96,10 @@ impl Metadata {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+fn is_one_at_most(number: &u32) -> bool {
+    *number <= 1
 }
 
 fn is_false(flag: &bool) -> bool {

@@ -18,6 +18,7 @@ mod lease;
 mod metadata;
 mod mode;
 mod patience;
+mod permits;
 mod priority;
 mod renewal;
 #[cfg(test)]
@@ -41,10 +42,11 @@ pub use lease::{Lease, LossCause};
 pub use metadata::{Metadata, unix_millis};
 pub use mode::Mode;
 pub use patience::{LockChoice, Patience, Wait};
+pub use permits::Permits;
 pub use priority::Priority;
 pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
-pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
+pub use status::{Broken, Holder, LockStatus, Resized, Survey, Waiter};
 pub use store::{
     AcquireOutcome, Busy, Grant, OnRenewal, OneOutcome, ReleaseOutcome, Renewal, RenewalRequest, Store,
     StoreAdmin, one_after_the_other,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Key, Metadata, Mode, OwnerToken, Ttl};
+use super::{Key, Metadata, Mode, OwnerToken, Permits, Ttl};
 
 /// A request for one lock. Repeating it is safe when an answer was lost: the store recognises the owner token.
 #[derive(Clone, Debug)]
@@ -24,9 +24,9 @@ impl Request {
         Request { key, mode, token, ttl, min_hold: Duration::ZERO, metadata: Metadata::default() }
     }
 
-    /// The request that was granted with this permit. A renewal repeats it, so that a lock that heals keeps its number.
-    pub fn with_permit(self, permit: Option<u32>) -> Request {
-        let metadata = Metadata { permit, ..self.metadata };
+    /// The request that was granted with these permits. A renewal repeats it, so that a lock that heals keeps its numbers.
+    pub fn with_permits(self, permits: Permits) -> Request {
+        let metadata = Metadata { permits, ..self.metadata };
         Request { metadata, ..self }
     }
 

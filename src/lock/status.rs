@@ -1,5 +1,6 @@
 //! The state of a lock in its store: its holders, its waiters, and what `break` did to it.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{Breaker, FencingToken, Key, Metadata, Mode, Result, StoreError};
@@ -46,6 +47,12 @@ impl LockStatus {
     pub fn is_in_use(&self) -> bool {
         !self.holders.is_empty() || !self.waiters.is_empty()
     }
+
+    /// The number of permits that are held.
+    pub fn held_permits(&self) -> u32 {
+        let weight = |holder: &Holder| holder.metadata.as_ref().map_or(1, Metadata::weight);
+        self.holders.iter().map(weight).fold(0, u32::saturating_add)
+    }
 }
 
 /// The locks that can be seen.
@@ -76,4 +83,12 @@ pub enum Broken {
     Freed(Holder),
     /// The lock is held with another owner token than the one to be broken.
     Other(Holder),
+}
+
+/// The result of changing the number of permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resized {
+    /// Nobody holds the lock or waits for it: the next request says how many permits there are.
+    NotInUse,
+    From(NonZeroU32),
 }

@@ -1,12 +1,13 @@
 //! The contract that every store fulfils.
 
+use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
 use std::slice::from_ref;
 use std::time::Duration;
 
 use super::{
     BreakScope, Breaker, Broken, Capabilities, FencingToken, History, Holder, Key, LockStatus, OwnerToken,
-    Request, Result, RunRecord, StoreError, Survey, Timeout,
+    Permits, Request, Resized, Result, RunRecord, StoreError, Survey, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 
@@ -24,9 +25,8 @@ pub enum AcquireOutcome {
 pub struct Grant {
     /// A fencing token for each lock, in the order of the requests.
     pub fences: Vec<FencingToken>,
-    /// The number of the permit of each lock, in the same order; empty where the store gives no numbers, or for another
-    /// mode.
-    pub permits: Vec<u32>,
+    /// The permits of each lock, in the same order; none where the store gives no numbers, or for another mode.
+    pub permits: Vec<Permits>,
     /// The start of the leases, where the store had made them before the request. Otherwise they count from before the
     /// request was sent.
     pub counted_from: Option<BootTime>,
@@ -39,7 +39,7 @@ impl AcquireOutcome {
     }
 
     /// The same with the numbers of the permits.
-    pub fn granted_permits(fences: Vec<FencingToken>, permits: Vec<u32>) -> AcquireOutcome {
+    pub fn granted_permits(fences: Vec<FencingToken>, permits: Vec<Permits>) -> AcquireOutcome {
         AcquireOutcome::Granted(Grant { fences, permits, counted_from: None })
     }
 }
@@ -182,7 +182,7 @@ pub trait Store: Send {
     fn capabilities(&self) -> Capabilities;
 
     /// Asks for locks once, without a place in the queue: all of them are granted, or none. The requests differ in
-    /// nothing but their keys. A request never overtakes a waiter.
+    /// nothing but their keys and modes. A request never overtakes a waiter.
     ///
     /// Asking again finds out an answer that was lost. A store that needs several steps gives back what the first ones
     /// took when a later one fails.
@@ -306,4 +306,12 @@ pub trait StoreAdmin: Store {
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken>;
+
+    /// Changes the number of permits of a semaphore that is in use. More permits go to the first waiters at once; with fewer,
+    /// nobody is let in until enough were returned. A waiter that wants more than all of them leaves the queue, and learns
+    /// of it. [`Capabilities::counted_permits`] says whether the store can.
+    fn resize(&mut self, _key: &Key, _permits: NonZeroU32, _timeout: &Timeout) -> Result<Resized> {
+        debug_assert!(self.capabilities().counted_permits.is_ok(), "refused before");
+        Ok(Resized::NotInUse)
+    }
 }

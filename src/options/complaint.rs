@@ -12,25 +12,27 @@ use crate::error::Failure;
 use crate::sanitize::sanitize;
 
 /// Subcommands of other lock commands, and what redlock calls them.
-const SUBCOMMANDS: [(&str, &[&str]); 9] = [
+const SUBCOMMANDS: [(&str, &[&str]); 10] = [
     ("run", &["lock", "exec", "with", "try"]),
     ("release", &["unlock"]),
     ("renew", &["extend", "refresh"]),
     ("status", &["list", "ls", "show", "watch", "top", "ps"]),
     ("history", &["log", "logs"]),
     ("break", &["kill", "steal", "delete", "force-release"]),
+    ("resize", &["scale", "grow", "shrink"]),
     ("doctor", &["info"]),
     ("config", &["init"]),
     ("--version", &["version"]),
 ];
 
 /// Options of other lock commands, and what redlock calls them.
-const OPTIONS: [(&str, &[&str]); 5] = [
+const OPTIONS: [(&str, &[&str]); 6] = [
     ("--key", &["--name", "--lock"]),
     ("--ttl", &["--lease", "--expire", "--expiry"]),
     ("--server", &["--host", "--url"]),
     ("--wait", &["--block"]),
     ("--permits", &["--limit", "--max", "--semaphore"]),
+    ("--take", &["--weight", "--count", "--quantity"]),
 ];
 
 /// Long enough to recognise a value.

@@ -26,10 +26,13 @@ pub fn for_help(root: Command, is_long: bool) -> Command {
             groups += &format!("  {literal}{:<13}{literal:#}{about}\n", subcommand.get_name());
         }
     }
-    let (about, gap) =
-        if is_long { ("{about-with-newline}\n", "\n\n") } else { ("{about-with-newline}", "\n") };
+    let example = root.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let (about, gap, end) = match is_long {
+        true => ("{about-with-newline}\n", "\n\n", "{after-help}".to_owned()),
+        false => ("{about-with-newline}", "\n", format!("\n{example}")),
+    };
     let root = root
-        .help_template(format!("{about}{{usage-heading}} {{usage}}{gap}{groups}{{all-args}}{{after-help}}"))
+        .help_template(format!("{about}{{usage-heading}} {{usage}}{gap}{groups}{{all-args}}{end}"))
         .mut_subcommands(|subcommand| subcommand.hide(true));
     let headed = |arg: Arg| if is_long { arg } else { arg.help_heading(None::<&str>) };
     let root = root.mut_args(|arg| {

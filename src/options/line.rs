@@ -37,8 +37,8 @@ impl ReadLine {
         }
         // clap keeps what is never dropped, as it keeps the literals of a program.
         let kept = |word: String| -> &'static str { Box::leak(word.into_boxed_str()) };
-        // The timeout of `wait` is not that of a command.
-        let is_setting = |arg: &Arg| arg.get_id() != "wait_timeout";
+        // The timeout of `wait` is not that of a command, and the permits of `resize` are not those of a run.
+        let is_setting = |arg: &Arg| arg.get_id() != "wait_timeout" && arg.get_id() != "new_permits";
         let set =
             |arg: Arg| match arg.get_long().filter(|_| is_setting(&arg)).and_then(|name| files.setting(name))
             {

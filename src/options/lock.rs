@@ -16,11 +16,15 @@ use crate::lock::{
 pub struct LockOptions {
     /// In lock order.
     pub keys: Vec<Key>,
+    /// The keys above others in a tree, also among `keys`: a reader takes them.
+    pub above: Vec<Key>,
     /// One of them is enough.
     pub one_of: bool,
     /// The members of a pool, with their properties.
     pub pool: Vec<PoolMember>,
     pub mode: Mode,
+    /// The permits that it takes of a semaphore.
+    pub take: u32,
     pub ttl: Ttl,
     pub patience: Patience,
     /// Waiters with this flag that came earlier go home.
@@ -75,10 +79,18 @@ impl LockOptions {
         // The keys of a pool have the prefix of all keys by now.
         let member = |(member, key): (&PoolMember, &Key)| member.with_key(key);
         let pool = inputs.files.pool.iter().zip(&args.keys).map(member).collect();
-        let keys = lock_order(args.keys.clone())?;
+        let is_tree = args.tree && mode == Mode::Exclusive && !args.exclusive;
+        let above = if is_tree { keys_above(&args.keys)? } else { Vec::new() };
+        if let Some(outer) = args.keys.iter().find(|key| above.contains(key)) {
+            return Err(Failure::usage(format!(
+                "--tree: '{outer}' contains another of the keys; leave that one out"
+            )));
+        }
+        let keys = lock_order([&args.keys[..], &above].concat())?;
         let min_hold = args.min_hold.map_or(Duration::ZERO, |text| text.0);
-        let (ttl, replicas, priority) = (args.ttl, args.replicas, args.priority);
-        let wanted = Wanted { keys: &keys, mode, ttl, min_hold, replicas, priority };
+        let (ttl, replicas, priority, take) = (args.ttl, args.replicas, args.priority, args.take.get());
+        let take = if let Mode::Semaphore(_) = mode { take } else { 1 };
+        let wanted = Wanted { keys: &keys, mode, ttl, min_hold, replicas, priority, take };
         let supported = inputs.global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
         let wait = match args.wait {
@@ -96,9 +108,11 @@ impl LockOptions {
         let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
             keys,
+            above,
             one_of: args.one_of,
             pool,
             mode,
+            take,
             ttl,
             patience: Patience { wait, queue_limit },
             supersedes,
@@ -124,7 +138,31 @@ fn contradiction(
     let cannot_wait = store.one_of.err().unwrap_or_default();
     // Whatever number of members --with leaves.
     let chooses = args.one_of || args.pool.is_some();
+    let (permits, takes_several) = (args.permits, args.take.get() > 1);
+    let is_tree = args.tree && !args.exclusive;
+    let no_readers = store.shared.err().unwrap_or_default();
     let refused = [
+        ("tree", is_tree && !no_readers.is_empty(), no_readers),
+        (
+            "tree",
+            is_tree && chooses,
+            "it does not go with --one-of or --pool, which take one of several keys",
+        ),
+        (
+            "tree",
+            is_tree && supersedes,
+            "it does not go with --supersede or --replace, which are for one lock",
+        ),
+        (
+            "take",
+            takes_several && permits.is_none(),
+            "it takes several permits of a semaphore; add --permits",
+        ),
+        (
+            "take",
+            permits.is_some_and(|permits| args.take > permits),
+            "it is more than the number of --permits",
+        ),
         ("replace", args.replace && !store.queue, no_queue),
         ("supersede", args.supersede && !store.queue, no_queue),
         ("queue_limit", args.queue_limit.is_some() && !store.queue, no_queue),
@@ -162,6 +200,7 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
         Unsupported::Replicas(why) => ("replicas", format!(" {replicas}: {why}")),
         Unsupported::Shared(why) => ("shared", format!(": {why}")),
         Unsupported::Semaphore(why) => ("permits", format!(": {why}")),
+        Unsupported::Take(why) => ("take", format!(": {why}")),
         Unsupported::Priority(why) => ("priority", format!(": {why}")),
         Unsupported::Key(key, why) => ("key", format!(" '{key}': {why}")),
         Unsupported::ShortTtl { shortest } => {
@@ -204,6 +243,15 @@ pub fn kill_after(chosen: Option<DurationText>, ttl: Ttl) -> Duration {
 
 /// The environment of a command takes 128 KiB for one variable (execve(2)), and REDLOCK_OUTER has each key and more.
 const MAX_KEYS: usize = 64;
+
+/// The keys above these in a tree, each once.
+pub fn keys_above(keys: &[Key]) -> Result<Vec<Key>, Failure> {
+    let all: Result<Vec<_>, _> = keys.iter().map(Key::above).collect();
+    let mut all = all.map_err(|why| Failure::usage(format!("--tree: {why}")))?.concat();
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
 
 /// Lock ordering prevents deadlock.
 pub fn lock_order(mut keys: Vec<Key>) -> Result<Vec<Key>, Failure> {

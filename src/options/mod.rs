@@ -18,6 +18,7 @@ mod label;
 mod line;
 mod lock;
 mod lock_selection;
+mod owner;
 mod server_urls;
 mod sources;
 mod suggestion;
@@ -44,16 +45,14 @@ pub use self::in_force::settings_in_force;
 pub use self::inputs::Inputs;
 pub use self::line::ReadLine;
 pub use self::lock::{LockOptions, Reservation, Shown};
-use self::lock::{kill_after, lock_order, ttl_until};
+use self::lock::{kill_after, ttl_until};
 pub use self::lock_selection::LockSelection;
+pub use self::owner::OwnerOptions;
 pub use self::sources::Sources;
-use crate::cli::{
-    AcquireArgs, DoctorArgs, Format, GlobalArgs, LockSelectionArgs, OnLost, OwnerArgs, RunArgs, WaitArgs,
-};
+use crate::cli::{AcquireArgs, DoctorArgs, Format, GlobalArgs, LockSelectionArgs, OnLost, RunArgs, WaitArgs};
 use crate::doctor::Requirements;
 use crate::error::Failure;
-use crate::lock::{DurationText, HISTORY_RETENTION, Key, Mode, OwnerToken};
-use crate::secret::read_token;
+use crate::lock::{DurationText, HISTORY_RETENTION, Key, Mode};
 
 pub struct RunOptions {
     /// The options that need nothing but their own value.
@@ -164,6 +163,9 @@ fn needs_history(option: &str, lock: &LockOptions, inputs: &Inputs) -> Result<()
     match inputs.global.server.capabilities().history {
         Err(why) => refuse(why),
         Ok(_) if lock.one_of => refuse("each lock has a history of its own; name one of them"),
+        Ok(_) if !lock.above.is_empty() => {
+            refuse("it does not go with --tree; use --min-hold or a key without it")
+        }
         Ok(_) if lock.mode != Mode::Exclusive => {
             refuse("holders of a shared lock or a permit start at the same time; use an exclusive lock")
         }
@@ -253,28 +255,6 @@ pub fn refuse_none(selection: &LockSelectionArgs, subcommand: &str) -> Result<()
     match selection.words.is_empty() && selection.keys.is_empty() {
         true => Err(refuse("the key is missing", subcommand)),
         false => Ok(()),
-    }
-}
-
-pub struct OwnerOptions {
-    /// In lock order.
-    pub keys: Vec<Key>,
-    pub token: OwnerToken,
-}
-
-impl OwnerOptions {
-    /// A file can only be named by a flag, so it is stronger than the token of a variable.
-    pub fn resolve(args: OwnerArgs) -> Result<OwnerOptions, Failure> {
-        let keys = lock_order(args.keys)?;
-        let token = match (args.token_file, args.token) {
-            (Some(path), _) => read_token(&absolute(path)?)?,
-            (None, Some(token)) => token,
-            (None, None) => {
-                let hint = "set REDLOCK_TOKEN, or give --token-file; `redlock status` shows who holds a lock";
-                return Err(Failure::usage("the owner token is missing").hint(hint));
-            }
-        };
-        Ok(OwnerOptions { keys, token })
     }
 }
 

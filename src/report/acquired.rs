@@ -29,7 +29,7 @@ impl AcquiredLocks<'_> {
         lines(self.leases.iter().map(|lease| lease.fence))
     }
 
-    /// The numbers of the permits of a semaphore, where the store gives them.
+    /// The permits of a semaphore, where the store gives numbers.
     pub fn permits(&self) -> Option<String> {
         permits(self.leases)
     }
@@ -53,22 +53,26 @@ impl AcquiredLocks<'_> {
         shell.export(&variables.iter().map(|(name, value)| (*name, &value[..])).collect::<Vec<_>>())
     }
 
-    /// `locks` has the key and the fencing token of each lock, and the number of its permit; those of a single lock stand at the top as well.
+    /// `locks` has the key and the fencing token of each lock, and its permits; those of a single lock stand at the top as well.
     pub fn json(&self) -> String {
         let locks: Vec<Value> = self
             .leases
             .iter()
             .map(|lease| {
                 let mut lock = json!({ "key": lease.request.key.as_str(), "fence": lease.fence.0 });
-                lease.permit().into_iter().for_each(|permit| lock["permit"] = permit.into());
+                let numbers = lease.permits().numbers();
+                if let Some(lowest) = numbers.first() {
+                    (lock["permit"], lock["permits"]) = ((*lowest).into(), numbers.into());
+                }
                 lock
             })
             .collect();
         let mut all = json!({ "token": self.token.expose(), "ttl_ms": self.ttl.as_millis(), "locks": locks });
         if let [lock] = &locks[..] {
-            all["key"] = lock["key"].clone();
-            all["fence"] = lock["fence"].clone();
-            lock.get("permit").into_iter().for_each(|permit| all["permit"] = permit.clone());
+            let fields = ["key", "fence", "permit", "permits"];
+            for (name, value) in fields.into_iter().filter_map(|name| Some((name, lock.get(name)?))) {
+                all[name] = value.clone();
+            }
         }
         if !self.pool.is_empty() {
             all["pool"] =
@@ -78,10 +82,10 @@ impl AcquiredLocks<'_> {
     }
 }
 
-/// The numbers of the permits of these leases, one a line; `None` where one has no number.
+/// The permits of these leases, a line for each lease; `None` where one has no number.
 pub fn permits(leases: &[Lease]) -> Option<String> {
-    let numbers: Option<Vec<u32>> = leases.iter().map(Lease::permit).collect();
-    numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| lines(numbers.into_iter()))
+    let have_numbers = !leases.is_empty() && leases.iter().all(|lease| !lease.permits().is_empty());
+    have_numbers.then(|| lines(leases.iter().map(Lease::permits)))
 }
 
 /// One value a line: a key has no line feed in it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
 use super::phrases::{age, clock, pids, reservation};
+use super::status::permits_of;
 use super::width::{cut, pad, widest};
 use crate::job::is_gone;
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
@@ -28,8 +29,9 @@ pub fn details(lock: &LockStatus, ago: Duration, usual: Option<Duration>, column
         if let Some(sequence) = holder.metadata.as_ref().and_then(|holder| holder.sequence) {
             add("sequence", sequence.to_string());
         }
-        if let Some(permit) = holder.metadata.as_ref().and_then(|holder| holder.permit) {
-            add("permit", permit.to_string());
+        if let Some(permits) = permits_of(holder) {
+            let name = if permits.numbers().len() > 1 { "permits" } else { "permit" };
+            add(name, permits.to_string());
         }
         if let Some(fence) = holder.fence {
             add("fence", fence.to_string());
@@ -96,7 +98,7 @@ fn heading(lock: &LockStatus) -> String {
         (Mode::Exclusive, _) => "held".to_owned(),
         (Mode::Shared, 1) => "shared by one".to_owned(),
         (Mode::Shared, holders) => format!("shared by {holders}"),
-        (Mode::Semaphore(permits), holders) => format!("{holders} of {permits} permits held"),
+        (Mode::Semaphore(permits), _) => format!("{} of {permits} permits held", lock.held_permits()),
     }
 }
 
@@ -160,7 +162,7 @@ fn advice(lock: &LockStatus) -> Option<String> {
         return None;
     }
     if let Mode::Semaphore(permits) = lock.mode
-        && let free @ 1.. = permits.get().saturating_sub(lock.holders.len() as u32)
+        && let free @ 1.. = permits.get().saturating_sub(lock.held_permits())
         && lock.waiters.is_empty()
     {
         return Some(format!("ask with --permits {permits}: {free} of them are free"));

@@ -163,6 +163,9 @@ pub fn text(event: &Event) -> String {
         Event::GuardLost { keys, how: GuardLoss::Stopped } => {
             format!("the guard of {} was stopped when it had to end the job; both were killed", names(*keys))
         }
+        Event::Resized { key, permits, before } => {
+            format!("'{key}' has {permits} permits now; it had {before}")
+        }
         Event::Broken { key, holder: held, others, is_freed: true } => {
             format!("freed '{key}', which was held by {}", one_of(held, *others))
         }

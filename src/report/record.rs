@@ -172,6 +172,9 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
             "lock_broken",
             json!({ "keys": [key.as_str()], "holder": holder_json(holder), "others": others, "freed": is_freed }),
         ),
+        Event::Resized { key, permits, before } => {
+            ("lock_resized", json!({ "keys": [key.as_str()], "permits": permits, "permits_before": before }))
+        }
         Event::HookFailed { hook, reason } => ("hook_failed", json!({ "hook": hook, "error": reason })),
         Event::LogFailed { reason } => ("log_failed", json!({ "error": reason })),
         Event::CommandEnded { status } => ("command_ended", exit(*status)),

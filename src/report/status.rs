@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::details::is_late;
 use super::output::document;
 use super::phrases::{age, pids, time_json};
-use crate::lock::{Breaker, DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
+use crate::lock::{Breaker, DurationText, Holder, LockStatus, Metadata, Mode, Permits, Waiter};
 use crate::sanitize::sanitize;
 
 /// Locks as a table: a line for each holder and each waiter, cut at the `columns` of a terminal.
@@ -51,8 +51,9 @@ pub fn rows_of(lock: &LockStatus, left: impl Fn(&Holder) -> String) -> Vec<Row> 
             Mode::Exclusive if is_reserved(holder) => "reserved".to_owned(),
             Mode::Exclusive => late.unwrap_or("held").to_owned(),
             Mode::Shared => late.unwrap_or("shared").to_owned(),
-            Mode::Semaphore(permits) => match holder.metadata.as_ref().and_then(|holder| holder.permit) {
-                Some(number) => format!("{}, permit {number}", late.unwrap_or("held")),
+            Mode::Semaphore(permits) => match permits_of(holder).map(Permits::numbers) {
+                Some([number]) => format!("{}, permit {number}", late.unwrap_or("held")),
+                Some(several) => format!("{}, {} permits", late.unwrap_or("held"), several.len()),
                 None => format!("{} {place}/{permits}", late.unwrap_or("held")),
             },
         };
@@ -71,6 +72,11 @@ pub fn time_left(holder: &Holder) -> String {
         None if holder.hides_left => "?".to_owned(),
         None => "forever".to_owned(),
     }
+}
+
+/// The permits of a holder, where the store gives numbers.
+pub fn permits_of(holder: &Holder) -> Option<&Permits> {
+    holder.metadata.as_ref().map(|metadata| &metadata.permits).filter(|permits| !permits.is_empty())
 }
 
 fn is_reserved(holder: &Holder) -> bool {
@@ -132,7 +138,9 @@ pub fn holder_json(holder: &Holder) -> Value {
         .and_then(|metadata| time_json(metadata.reserved_until))
         .into();
     value["reason"] = metadata.map(|metadata| &*metadata.reason).filter(|reason| !reason.is_empty()).into();
-    value["permit"] = metadata.and_then(|metadata| metadata.permit).into();
+    let permits = permits_of(holder).map(Permits::numbers);
+    value["permit"] = permits.and_then(|numbers| numbers.first().copied()).into();
+    value["permits"] = permits.into();
     value["kept"] = holder.is_kept.into();
     value["fence"] = holder.fence.map(|fence| fence.0).into();
     value["ttl_ms"] = metadata.and_then(Metadata::ttl).map(|ttl| ttl.as_millis() as u64).into();

@@ -56,6 +56,7 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::TimedOut { .. }
         | Event::Leftovers { .. }
         | Event::Broken { .. }
+        | Event::Resized { .. }
         | Event::HookFailed { .. } => Verbosity::Normal,
     })
 }

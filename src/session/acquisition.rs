@@ -11,8 +11,8 @@ use crate::error::{Failure, UNREACHABLE};
 use crate::event::{Event, GaveUp, Waited};
 use crate::job::{Signals, own_pid_namespace};
 use crate::lock::{
-    AcquireFailure, Busy, DurationText, Key, Lease, LockChoice, Metadata, NotAcquired, OwnerToken, Patience,
-    Request, Result, Store, StoreError, Timeout, Ttl, Wait, WaitProgress, acquire,
+    AcquireFailure, Busy, DurationText, Key, Lease, LockChoice, Metadata, Mode, NotAcquired, OwnerToken,
+    Patience, Request, Result, Store, StoreError, Timeout, Ttl, Wait, WaitProgress, acquire,
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
@@ -22,7 +22,7 @@ use crate::user::UserAtHost;
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 pub struct Acquisition {
-    /// The requests in lock order. They differ in nothing but their keys.
+    /// The requests in lock order. They differ in nothing but their keys and modes.
     pub requests: Vec<Request>,
     /// One of them is enough.
     pub one_of: bool,
@@ -52,8 +52,9 @@ impl Acquisition {
         conflict_exit_code: u8,
         context: &Context,
     ) -> Acquisition {
-        let &LockOptions { one_of, mode, ttl, patience, supersedes, replaces, priority, min_hold, .. } =
-            options;
+        let &LockOptions {
+            one_of, mode, take, ttl, patience, supersedes, replaces, priority, min_hold, ..
+        } = options;
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
             context.reporter.report(&Event::MinHoldExceedsTtl { min_hold, ttl });
         }
@@ -61,8 +62,9 @@ impl Acquisition {
             context.reporter.report(&Event::EvenQuorum { servers });
         }
         let (token, metadata) =
-            (OwnerToken::random(), Metadata { supersedes, priority, ..metadata(&options.shown, ttl) });
+            (OwnerToken::random(), Metadata { supersedes, priority, take, ..metadata(&options.shown, ttl) });
         let request = |key| {
+            let mode = if options.above.contains(&key) { Mode::Shared } else { mode };
             let (token, metadata) = (token.clone(), metadata.clone());
             Request { key, mode, token, ttl, min_hold, metadata }
         };

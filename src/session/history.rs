@@ -7,16 +7,18 @@ use super::Context;
 use crate::error::{Failure, Outcome};
 use crate::event::{RunOutcome, Summary};
 use crate::lock::{History, Key, Lease, Result, RunRecord, Store, StoreAdmin, Timeout, unix_millis};
+use crate::options::RunOptions;
 use crate::report;
 use crate::user::UserAtHost;
 
 /// The job has ended, and somebody waits for the prompt.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Adds this run to the history of each lock that it was granted, or counts it where it was not. A failure leaves a gap
-/// in the history.
-pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Context) {
-    record_within(&Timeout::of(PATIENCE), outcome, keep, store, context);
+/// Adds this run to the history of each lock that it was granted, or counts it where it was not, but for those that it takes
+/// for the sake of others below them. A failure leaves a gap in the history.
+pub fn record(outcome: Outcome, options: &RunOptions, store: &mut dyn Store, context: &Context) {
+    let (keep, above) = (options.history, &options.lock.above[..]);
+    record_within(&Timeout::of(PATIENCE), outcome, keep, above, store, context);
 }
 
 /// The same, with more time.
@@ -24,6 +26,7 @@ pub fn record_within(
     timeout: &Timeout,
     outcome: Outcome,
     keep: u8,
+    above: &[Key],
     store: &mut dyn Store,
     context: &Context,
 ) {
@@ -40,7 +43,7 @@ pub fn record_within(
     };
     // The last success is kept even without a history. One that fails ends it: the others would only wait as well.
     let is_kept = keep > 0 || summary.outcome() == RunOutcome::Success;
-    let _ = is_kept && keys.iter().enumerate().all(&mut record);
+    let _ = is_kept && keys.iter().enumerate().filter(|(_, key)| !above.contains(key)).all(&mut record);
 }
 
 /// Notes that a run begins, in the history of each lock that it holds, also of those that it inherits.

@@ -9,7 +9,7 @@ use super::Context;
 use crate::clock::BootTime;
 use crate::error::Failure;
 use crate::job::{is_below, own_pid_namespace};
-use crate::lock::{FencingToken, Key, Lease, OwnerToken, Renewal, Request, StoreAdmin, Timeout};
+use crate::lock::{FencingToken, Key, Lease, OwnerToken, Permits, Renewal, Request, StoreAdmin, Timeout};
 use crate::report::acquired::{FENCE, KEY, PERMIT, TOKEN, lines, permits};
 
 /// All inherited locks as JSON; [`KEY`], [`TOKEN`] and [`FENCE`] have the innermost ones.
@@ -21,9 +21,8 @@ pub struct InheritedLock {
     key: String,
     token: String,
     fence: u64,
-    /// The number of its permit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    permit: Option<u32>,
+    #[serde(default, skip_serializing_if = "Permits::is_empty")]
+    permits: Permits,
     /// The guard of the `redlock run` that holds and renews it; `None` when it was acquired by hand.
     guard: Option<u32>,
     /// The namespace in which the guard has its pid: a process elsewhere may have the same one.
@@ -54,7 +53,7 @@ impl InheritedLock {
         context: &Context,
     ) -> anyhow::Result<Option<Lease>> {
         let Ok(token) = self.token.parse() else { return Ok(None) };
-        let request = Request { token, ..request.clone() }.with_permit(self.permit);
+        let request = Request { token, ..request.clone() }.with_permits(self.permits.clone());
         let sent = BootTime::now();
         let timeout = Timeout::or_interrupt(context.options.connect_timeout, interrupt);
         let held = if self.is_supervised() {
@@ -103,11 +102,11 @@ fn all() -> Vec<InheritedLock> {
         let fences = env::var(FENCE).unwrap_or_default();
         let mut fences = fences.lines().map(|fence| fence.parse().unwrap_or(0));
         let numbers = env::var(PERMIT).unwrap_or_default();
-        let mut numbers = numbers.lines().map(|number| number.parse().ok());
+        let mut numbers = numbers.lines().map(|numbers| numbers.parse().unwrap_or_default());
         all.extend(keys.lines().map(|key| {
-            let (fence, permit) = (fences.next().unwrap_or(0), numbers.next().flatten());
+            let (fence, permits) = (fences.next().unwrap_or(0), numbers.next().unwrap_or_default());
             let (key, token) = (key.to_owned(), token.clone());
-            InheritedLock { key, token, fence, permit, guard: None, pid_namespace: None }
+            InheritedLock { key, token, fence, permits, guard: None, pid_namespace: None }
         }));
     }
     all
@@ -126,7 +125,7 @@ pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
             key,
             token,
             fence: lease.fence.0,
-            permit: lease.permit(),
+            permits: lease.permits().clone(),
             guard,
             pid_namespace,
         });

@@ -51,7 +51,7 @@ pub fn record(acquisition: &Acquisition, keep: u8, signals: &Signals, context: &
         return false;
     }
     let since = unix_millis();
-    history::record_within(&timeout, Outcome::SUCCESS, keep, store.as_mut(), context);
+    history::record_within(&timeout, Outcome::SUCCESS, keep, &[], store.as_mut(), context);
     let is_own = |run: &RunRecord| run.is_success() && run.pid == std::process::id() && run.ended >= since;
     let has_own = |history: &History| history.runs.iter().any(is_own);
     let reason = match store.history(keys, &timeout) {

@@ -16,7 +16,8 @@ use crate::error::{BUSY, Failure, UNREACHABLE};
 use crate::event::{Event, LossConsequence};
 use crate::job::{Channel, Pidfd, detach};
 use crate::lock::{
-    Cancellation, FencingToken, Keeper, Key, Lease, LeaseEnd, LossCause, Progress, Request, Store, Timeout,
+    Cancellation, FencingToken, Keeper, Key, Lease, LeaseEnd, LossCause, Permits, Progress, Request, Store,
+    Timeout,
 };
 use crate::mailbox::{Mailbox, mailbox};
 use crate::poll::{is_readable, is_writable, wait_any};
@@ -42,9 +43,9 @@ pub struct KeeperProcess {
 /// A message from `redlock acquire` to the keeper. The end of the line says that acquire was killed.
 #[derive(Serialize, Deserialize)]
 enum KeeperMessage {
-    /// Keep the leases that were granted: the fencing token and the permit of each request, `None` for one that was not
+    /// Keep the leases that were granted: the fencing token and the permits of each request, `None` for one that was not
     /// granted, and when the first one was asked for.
-    Keep { grants: Vec<Option<(u64, Option<u32>)>>, sent: BootTime },
+    Keep { grants: Vec<Option<(u64, Permits)>>, sent: BootTime },
     /// Somebody has the owner token: keep on.
     GoOn,
     /// There is nothing to keep.
@@ -93,7 +94,7 @@ impl KeeperProcess {
     pub fn keep(&self, requests: &[Request], leases: &[Lease]) -> anyhow::Result<()> {
         let grant = |request: &Request| {
             let lease = leases.iter().find(|lease| lease.request.key == request.key)?;
-            Some((lease.fence.0, lease.permit()))
+            Some((lease.fence.0, lease.permits().clone()))
         };
         let grants = requests.iter().map(grant).collect();
         let sent = leases.iter().map(|lease| lease.renewed).min().unwrap_or(BootTime::now());
@@ -184,8 +185,8 @@ impl BackgroundKeeper<'_> {
             releasing_since: None,
         };
         let lease = |(request, grant): (Request, Option<_>)| {
-            let (fence, permit) = grant?;
-            Some(Lease::new(request.with_permit(permit), FencingToken(fence), sent))
+            let (fence, permits) = grant?;
+            Some(Lease::new(request.with_permits(permits), FencingToken(fence), sent))
         };
         let leases: Vec<Lease> = requests.into_iter().zip(grants).filter_map(lease).collect();
         let keys: Vec<Key> = leases.iter().map(|lease| lease.request.key.clone()).collect();

@@ -16,7 +16,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 const NUMBERS: [(&str, &str); 3] =
     [("CI_PIPELINE_IID", "7"), ("GITHUB_RUN_NUMBER", "7"), ("BUILD_NUMBER", "7")];
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 22] = [
+    "import-orders.sh",
+    "migrate-everything.sh",
     "test-on-phone.sh",
     "adb",
     "report",
@@ -169,6 +171,9 @@ fn run(command: &str) -> Result<(), String> {
         .iter()
         .any(|name| line.starts_with(&format!("redlock {name}")));
     let before = match is_about_held {
+        _ if line.starts_with("redlock resize") => {
+            "for key in gpus cpus; do redlock acquire $key -p 9; done;"
+        }
         true if line.contains("--ran-within") => "redlock run nightly true;",
         true if line.contains("--token-file") => "redlock acquire -k deploy --token-file deploy.token;",
         true => "eval \"$(redlock acquire -k deploy --ttl 10m --format env)\";",

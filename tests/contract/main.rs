@@ -21,6 +21,7 @@ mod round_trips;
 mod several_keys;
 mod status;
 mod succession;
+mod trees;
 mod waiting;
 mod while_pid;
 mod witness;
@@ -105,6 +106,12 @@ macro_rules! promises {
                 by_hand
                 a_writer_inside_readers_is_refused
             }
+            trees {
+                a_key_excludes_those_above_and_below
+                who_wants_a_part_waits_for_who_wants_all
+                a_job_may_lock_parts_of_its_own_tree
+                a_tree_by_hand
+            }
             several_keys {
                 they_are_held_together
                 all_of_them_or_none
@@ -155,6 +162,11 @@ macro_rules! numbers {
                 only_permits_have_numbers
                 the_number_of_the_dead_is_given_again
                 a_permit_that_heals_keeps_its_number
+                a_heavy_job_takes_several
+                a_light_job_does_not_overtake_a_heavy_one
+                several_permits_are_one_lease
+                the_number_of_permits_changes
+                a_waiter_that_is_too_heavy_learns_of_it
             }
         }
     };
@@ -306,6 +318,7 @@ macro_rules! promises_of_a_quorum {
                 a_shared_lock_is_broken_for_all
                 one_of_two_readers_is_broken
             }
+            trees { a_key_excludes_those_above_and_below a_job_may_lock_parts_of_its_own_tree a_tree_by_hand }
             several_keys { what_is_free_is_not_touched }
         }
     };

@@ -128,3 +128,120 @@ pub fn a_permit_that_heals_keeps_its_number(store: &Store) {
         holder.let_go().expect(0);
     }
 }
+
+/// A job that takes several has several numbers, and as many are not free for others.
+pub fn a_heavy_job_takes_several(store: &Store) {
+    let mut light = hold(store, "light", &[]);
+    assert_eq!(number_of(store, &mut light, "light"), "0");
+    let mut heavy = hold(store, "heavy", &["--take", "2"]);
+    assert_eq!(number_of(store, &mut heavy, "heavy"), "1,2");
+    let lock = store.status("X");
+    let held = &lock["holders"][1];
+    assert_eq!((&held["permit"], held["permits"].to_string()), (&1.into(), "[1,2]".to_owned()), "{lock}");
+    let text = store.redlock(&["status", "X"]).run().expect(0).stdout;
+    assert!(text.contains("3 of 3 permits held") && text.contains("permits  1,2"), "{text}");
+    store.redlock(&[&THREE[..], &["true"]].concat()).run().expect(75);
+    heavy.let_go().expect(0);
+    // It needs one more than there are.
+    store.redlock(&[&THREE[..], &["--take", "3", "true"]].concat()).run().expect(75);
+    store.redlock(&[&THREE[..], &["--take", "2", "true"]].concat()).run().expect(0);
+    light.let_go().expect(0);
+    let acquire = ["acquire", "X", "-p", "3", "--take", "3", "--ttl", "60s", "--format", "json"];
+    let json: Value = serde_json::from_str(&store.redlock(&acquire).run().expect(0).stdout).expect("JSON");
+    assert_eq!((&json["permit"], json["locks"][0]["permits"].to_string()), (&0.into(), "[0,1,2]".to_owned()));
+    let token = json["token"].as_str().expect("a token");
+    store.redlock(&["renew", "X"]).env("REDLOCK_TOKEN", token).run().expect(0);
+    store.redlock(&["release", "X"]).env("REDLOCK_TOKEN", token).run().expect(0);
+    assert!(store.status("X")["holders"][0].is_null());
+}
+
+/// The head of the queue may want more than there is: a light job behind it waits as well, and the two start in their order.
+pub fn a_light_job_does_not_overtake_a_heavy_one(store: &Store) {
+    let mut first = hold(store, "first", &[]);
+    assert_eq!(number_of(store, &mut first, "first"), "0");
+    let heavy = store.wait_in_line("X", "heavy", &["-p", "3", "--take", "3"]);
+    store.await_waiters("X", 1);
+    let light = store.wait_in_line("X", "light", &["-p", "3"]);
+    store.await_waiters("X", 2);
+    store.redlock(&[&THREE[..], &["true"]].concat()).run().expect(75);
+    assert_eq!(numbers(store), [0]);
+    first.let_go().expect(0);
+    heavy.finish().expect(0);
+    light.finish().expect(0);
+    assert_eq!(store.order(), ["heavy", "light"]);
+}
+
+/// Several permits of one holder are healed, and told of a break, together.
+pub fn several_permits_are_one_lease(store: &Store) {
+    let ttl = store.ttl(3000);
+    let mut heavy = hold(store, "heavy", &["--take", "2", "--ttl", &ttl]);
+    assert_eq!(number_of(store, &mut heavy, "heavy"), "0,1");
+    store.lose_everything();
+    eventually(Duration::from_secs(20), "it heals", || numbers(store) == [0]);
+    let mut next = hold(store, "next", &[]);
+    assert_eq!(number_of(store, &mut next, "next"), "2");
+    store.redlock(&["break", "X", "--yes"]).run().expect(0);
+    for holder in [heavy, next] {
+        holder.finish().expect(79);
+    }
+    eventually(Duration::from_secs(20), "nothing is left", || numbers(store).is_empty());
+}
+
+/// More permits go to those who wait; with fewer nobody is let in before enough were returned. Waiters count with the new
+/// number, and so does who comes.
+pub fn the_number_of_permits_changes(store: &Store) {
+    let resize = |permits: &str| store.redlock(&["resize", "X", "--permits", permits]).run();
+    assert!(resize("2").expect(1).stderr.contains("'X' is not in use"));
+    let mut holders = Vec::new();
+    for name in ["a", "b", "c"] {
+        let mut holder = hold(store, name, &[]);
+        number_of(store, &mut holder, name);
+        holders.push(holder);
+    }
+    let mut waiting = Vec::new();
+    for (place, name) in (1..).zip(["d", "e"]) {
+        waiting.push(hold(store, name, &["--wait"]));
+        store.await_waiters("X", place);
+    }
+    assert!(resize("4").expect(0).stderr.contains("'X' has 4 permits now; it had 3"));
+    assert_eq!(number_of(store, &mut waiting[0], "d"), "3");
+    let refused = store.redlock(&[&THREE[..], &["true"]].concat()).run().expect(78);
+    assert!(refused.stderr.contains("--permits 4"), "{refused:?}");
+    assert_eq!(store.waiters("X"), 1);
+    // Too few are returned: 3 of 2 are held.
+    resize("2").expect(0);
+    holders.remove(0).let_go().expect(0);
+    eventually(Duration::from_secs(20), "one is returned", || numbers(store) == [1, 2, 3]);
+    assert_eq!(store.waiters("X"), 1);
+    holders.remove(0).let_go().expect(0);
+    eventually(Duration::from_secs(20), "two are returned", || numbers(store) == [2, 3]);
+    assert_eq!(store.waiters("X"), 1);
+    holders.remove(0).let_go().expect(0);
+    assert_eq!(number_of(store, &mut waiting[1], "e"), "0");
+    store.redlock(&["run", "X", "-p", "2", "true"]).run().expect(75);
+    for holder in waiting {
+        holder.let_go().expect(0);
+    }
+    // The number ends with its use.
+    store.redlock(&[&THREE[..], &["true"]].concat()).run().expect(0);
+    store.redlock(&["run", "X", "true"]).run().expect(0);
+    let alone = store.hold("X", &[]);
+    assert!(resize("2").expect(78).stderr.contains("a lock without permits"));
+    alone.let_go().expect(0);
+}
+
+/// A waiter is not left behind with a number that is too large now, also when nobody holds the lock when its turn comes.
+pub fn a_waiter_that_is_too_heavy_learns_of_it(store: &Store) {
+    let mut first = hold(store, "first", &[]);
+    number_of(store, &mut first, "first");
+    let heavy = store.redlock(&[&THREE[..], &["--take", "3", "--wait", "true"]].concat()).spawn();
+    store.await_waiters("X", 1);
+    let light = store.wait_in_line("X", "light", &["-p", "3", "--take", "2"]);
+    store.await_waiters("X", 2);
+    store.redlock(&["resize", "X", "--permits", "2"]).run().expect(0);
+    let refused = heavy.finish().expect(78);
+    assert!(refused.stderr.contains("a semaphore of 2"), "{refused:?}");
+    first.let_go().expect(0);
+    light.finish().expect(0);
+    assert_eq!(store.order(), ["light"]);
+}

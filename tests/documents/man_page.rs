@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 const DATE: &str = "2026-11-22";
 
 /// As typed.
-const SYNOPSES: [(&str, &[&str]); 13] = [
+const SYNOPSES: [(&str, &[&str]); 14] = [
     ("redlock", &["run -k nightly -- ./backup.sh", "SUBCOMMAND [OPTIONS]", "SUBCOMMAND --help"]),
     ("run", &["[OPTIONS] KEY [--] COMMAND [ARG]...", "[OPTIONS] -k KEY... [--] COMMAND [ARG]..."]),
     ("acquire", &["[OPTIONS] KEY", "[OPTIONS] -k KEY..."]),
@@ -17,6 +17,7 @@ const SYNOPSES: [(&str, &[&str]); 13] = [
     ("wait", &["[OPTIONS] KEY|PATTERN...", "[OPTIONS] -k KEY..."]),
     ("history", &["[OPTIONS] [KEY|PATTERN]...", "[OPTIONS] [-k KEY]..."]),
     ("break", &["[OPTIONS] KEY", "[OPTIONS] -k KEY"]),
+    ("resize", &["KEY --permits N"]),
     ("doctor", &["[OPTIONS]"]),
     ("config", &["[OPTIONS] [KEY]", "--check FILE"]),
     ("completions", &["bash|zsh|fish"]),

@@ -11,7 +11,8 @@ use crate::cli::switch;
 use crate::options::key_pattern::KeyPattern;
 
 /// Settings that contradict each other, see `conflicts_with` in [`crate::cli`].
-pub const CONTRADICTIONS: [[&str; 2]; 2] = [["quiet", "verbose"], ["shared", "permits"]];
+pub const CONTRADICTIONS: [[&str; 2]; 4] =
+    [["quiet", "verbose"], ["shared", "permits"], ["tree", "permits"], ["tree", "shared"]];
 
 /// The calls that a section is about.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,9 +13,11 @@ use crate::lock::{
     AcquireOutcome, Busy, Capabilities, FencingToken, Key, OwnerToken, ReleaseOutcome, Renewal, Request,
     Store, StoreError, Timeout,
 };
+use crate::store::queue::NOT_COUNTED;
 
 /// The capabilities of etcd.
 pub const CAPABILITIES: Capabilities = Capabilities {
+    counted_permits: Err(NOT_COUNTED),
     priorities: Err("etcd serves waiters in the order of their arrival"),
     one_of: Err("etcd has a queue for each lock, and a request can wait in only one; leave out --wait"),
     ttl_can_change: false,

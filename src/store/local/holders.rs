@@ -11,7 +11,9 @@ use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use super::queue::{self, QueueEntry};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Breaker, FencingToken, Holder, Key, Metadata, Mode, OwnerToken, Request, unix_millis};
+use crate::lock::{
+    Breaker, FencingToken, Holder, Key, Metadata, Mode, OwnerToken, Permits, Request, unix_millis,
+};
 
 /// The time that a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
 /// at once, so this is for one that is stopped or starved.
@@ -68,7 +70,7 @@ impl HolderRow {
     }
 
     /// The short lease of a waiter, until it confirms.
-    pub fn claim(entry: &QueueEntry, fence: u64, permit: Option<u32>, host: &Host) -> HolderRow {
+    pub fn claim(entry: &QueueEntry, fence: u64, permits: Permits, host: &Host) -> HolderRow {
         let now = BootTime::now();
         HolderRow {
             fence,
@@ -80,7 +82,7 @@ impl HolderRow {
             hold_until: BootTime::from_nanos(0),
             broken: None,
             processes: entry.processes.clone(),
-            metadata: Metadata { permit, ..entry.metadata.clone() },
+            metadata: Metadata { permits, ..entry.metadata.clone() },
         }
     }
 

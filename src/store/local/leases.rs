@@ -2,10 +2,12 @@
 //!
 //! The leases and the time are handed in, so all of it is true without a file.
 
+use std::collections::HashSet;
+
 use super::holders::{HolderRow, LockRow};
 use super::host::Moment;
 use super::liveness::Processes;
-use crate::lock::{BreakScope, Breaker, Broken, FencingToken, Holder, Mode, OwnerToken, Renewal};
+use crate::lock::{BreakScope, Breaker, Broken, FencingToken, Holder, Mode, OwnerToken, Permits, Renewal};
 
 /// The leases of one key.
 pub struct Leases {
@@ -52,22 +54,27 @@ impl Leases {
         self.all().find(|lease| lease.is_of(token) && lease.runs(at))
     }
 
-    /// One more holder in this mode is allowed.
-    pub fn admits(&self, mode: Mode) -> bool {
+    /// One more holder in this mode is allowed, which takes so many permits.
+    pub fn admits(&self, mode: Mode, take: u32) -> bool {
         match self.held() {
             None => true,
             Some(Mode::Exclusive) => false,
             Some(held) if held != mode => false,
             Some(Mode::Shared) => true,
-            Some(Mode::Semaphore(permits)) => self.running.len() < permits.get() as usize,
+            Some(Mode::Semaphore(permits)) => {
+                let used =
+                    self.running.iter().map(|lease| lease.metadata.weight()).fold(take, u32::saturating_add);
+                used <= permits.get()
+            }
         }
     }
 
-    /// The lowest number of a permit that no running lease has; `None` for another mode.
-    pub fn free_permit(&self, mode: Mode) -> Option<u32> {
-        let Mode::Semaphore(permits) = mode else { return None };
-        let taken = |number: &u32| self.running.iter().any(|lease| lease.metadata.permit == Some(*number));
-        (0..permits.get()).find(|number| !taken(number))
+    /// The lowest numbers of `take` permits that no running lease has; none for another mode.
+    pub fn free_permits(&self, mode: Mode, take: u32) -> Permits {
+        let Mode::Semaphore(_) = mode else { return Permits::default() };
+        let taken: HashSet<u32> =
+            self.running.iter().flat_map(|lease| lease.metadata.permits.numbers()).copied().collect();
+        Permits::new((0..).filter(|number| !taken.contains(number)).take(take as usize).collect())
     }
 
     /// The lease that decides how long the lock is held: of readers the last to end, of permits the first.

@@ -8,7 +8,7 @@ use super::leases::{Continuation, Leases, Return};
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use crate::clock::BootTime;
-use crate::lock::{BreakScope, Breaker, Broken, FencingToken, Metadata, Mode, OwnerToken, Renewal};
+use crate::lock::{BreakScope, Breaker, Broken, FencingToken, Metadata, Mode, OwnerToken, Permits, Renewal};
 
 const BOOT: &str = "this boot";
 
@@ -69,10 +69,10 @@ fn a_lock_admits_what_goes_with_its_holders() {
         (permits(2), 0, permits(3), true),
     ] {
         let running = (0..holders).map(|number| lease("a", number, 20)).collect();
-        let admits = leases(mode, 9, running, Vec::new()).admits(wanted);
+        let admits = leases(mode, 9, running, Vec::new()).admits(wanted, 1);
         assert_eq!(admits, is_admitted, "{wanted} beside {holders} of {mode}");
     }
-    assert!(Leases { last: None, running: Vec::new(), over: Vec::new() }.admits(exclusive));
+    assert!(Leases { last: None, running: Vec::new(), over: Vec::new() }.admits(exclusive, 1));
 }
 
 #[test]
@@ -189,12 +189,11 @@ fn a_lease_runs_in_its_boot_until_its_end() {
 fn the_lowest_free_permit_is_given() {
     let with = |numbers: &[u32]| {
         let held = numbers.iter().zip(1..).map(|(number, fence)| {
-            let metadata = Metadata { permit: Some(*number), ..Metadata::default() };
+            let metadata = Metadata { permits: Permits::new(vec![*number]), ..Metadata::default() };
             HolderRow { metadata, ..lease("a", fence, 40) }
         });
-        leases(permits(3), 9, held.collect(), vec![lease("b", 8, 11)]).free_permit(permits(3))
+        leases(permits(3), 9, held.collect(), vec![lease("b", 8, 11)]).free_permits(permits(3), 2).to_string()
     };
-    assert_eq!([with(&[]), with(&[0]), with(&[2, 0]), with(&[1, 2])], [Some(0), Some(1), Some(1), Some(0)]);
-    assert_eq!(with(&[0, 1, 2]), None);
-    assert_eq!(leases(Mode::Shared, 9, Vec::new(), Vec::new()).free_permit(Mode::Shared), None);
+    assert_eq!([with(&[]), with(&[0]), with(&[2, 0]), with(&[1, 2])], ["0,1", "1,2", "1,3", "0,3"]);
+    assert!(leases(Mode::Shared, 9, Vec::new(), Vec::new()).free_permits(Mode::Shared, 1).is_empty());
 }

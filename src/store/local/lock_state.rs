@@ -2,6 +2,8 @@
 //!
 //! Every function fails as SQLite does, and is undone with the transaction. [`Leases`] decides.
 
+use std::num::NonZeroU32;
+
 use rusqlite::Transaction;
 
 use super::holders::{
@@ -13,7 +15,8 @@ use super::leases::{Continuation, Leases, Return};
 use super::queue::{self, QueueEntry};
 use crate::clock::BootTime;
 use crate::lock::{
-    BreakScope, Breaker, Broken, Busy, FencingToken, Key, Mode, OwnerToken, Renewal, Request, unix_millis,
+    BreakScope, Breaker, Broken, Busy, FencingToken, Key, Mode, OwnerToken, Permits, Renewal, Request,
+    Resized, unix_millis,
 };
 
 /// The leases of a key, which are changed with its queue in one transaction.
@@ -37,18 +40,35 @@ impl<'a> LockState<'a> {
         self.leases.lease_of(token, &self.host.moment())
     }
 
-    /// The mode in which the lock is in use, held or waited for, when that does not go with this one.
+    /// The mode in which the lock is in use, held or waited for.
+    fn in_use(&self) -> rusqlite::Result<Option<Mode>> {
+        match self.leases.held() {
+            None => Ok(self.first_alive()?.map(|first| first.mode)),
+            held => Ok(held),
+        }
+    }
+
+    /// The mode in which the lock is in use, when that does not go with this one.
     pub fn other_mode(&self, mode: Mode) -> rusqlite::Result<Option<Mode>> {
-        let in_use = match self.leases.held() {
-            None => self.first_alive()?.map(|first| first.mode),
-            held => held,
+        Ok(self.in_use()?.filter(|found| !found.goes_with(mode)))
+    }
+
+    /// The request of a waiter, with the number of permits that there are by now. It may be too small for the request: then
+    /// that has the mode from before.
+    pub fn resized(&self, request: &Request) -> rusqlite::Result<Request> {
+        let mode = match (request.mode, self.in_use()?) {
+            (Mode::Semaphore(_), Some(Mode::Semaphore(now))) if request.metadata.weight() <= now.get() => {
+                Mode::Semaphore(now)
+            }
+            (mode, _) => mode,
         };
-        Ok(in_use.filter(|found| !found.goes_with(mode)))
+        Ok(Request { mode, ..request.clone() })
     }
 
     /// The lock can be granted to the waiter with this ticket, or to one without a place.
-    pub fn has_room(&self, mode: Mode, ticket: Option<i64>) -> rusqlite::Result<bool> {
-        Ok(self.leases.admits(mode) && queue::is_first(self.tx, self.key, ticket)?)
+    pub fn has_room(&self, request: &Request, ticket: Option<i64>) -> rusqlite::Result<bool> {
+        let is_admitted = self.leases.admits(request.mode, request.metadata.weight());
+        Ok(is_admitted && queue::is_first(self.tx, self.key, ticket)?)
     }
 
     pub fn busy(&self, ticket: Option<i64>) -> rusqlite::Result<Busy> {
@@ -57,16 +77,22 @@ impl<'a> LockState<'a> {
         Ok(Busy { key: self.key.clone(), holder: self.leases.holder(), others, ahead })
     }
 
-    /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again. A semaphore has the
-    /// number of the permit, too.
-    pub fn acquire(&mut self, request: &Request) -> rusqlite::Result<(FencingToken, Option<u32>)> {
-        let (fence, since, broken, permit) = match self.lease_of(&request.token) {
-            Some(mine) => (mine.fence, mine.since, mine.broken.clone(), mine.metadata.permit),
-            None => (self.next_fence()?, unix_millis(), None, self.leases.free_permit(request.mode)),
+    /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again.
+    pub fn acquire(&mut self, request: &Request) -> rusqlite::Result<(FencingToken, Permits)> {
+        let (mode, weight) = (request.mode, request.metadata.weight());
+        let (mode, fence, since, broken, permits) = match self.lease_of(&request.token) {
+            Some(mine) => {
+                let (broken, permits) = (mine.broken.clone(), mine.metadata.permits.clone());
+                (self.leases.held().unwrap_or(mode), mine.fence, mine.since, broken, permits)
+            }
+            None => {
+                let permits = self.leases.free_permits(mode, weight);
+                (mode, self.next_fence()?, unix_millis(), None, permits)
+            }
         };
-        let request = &request.clone().with_permit(permit);
-        self.hold(request.mode, HolderRow { broken, ..HolderRow::of(request, fence, since, self.host) })?;
-        Ok((FencingToken(fence), permit))
+        let request = &request.clone().with_permits(permits.clone());
+        self.hold(mode, HolderRow { broken, ..HolderRow::of(request, fence, since, self.host) })?;
+        Ok((FencingToken(fence), permits))
     }
 
     /// Extends the lease, or takes the lock again that is gone: see [`Store::renew`](crate::lock::Store::renew).
@@ -136,6 +162,26 @@ impl<'a> LockState<'a> {
         Ok((outcome, wake))
     }
 
+    /// Changes the number of permits: see [`StoreAdmin::resize`](crate::lock::StoreAdmin::resize). Returns whom to wake, too.
+    pub fn resize(
+        &mut self,
+        permits: NonZeroU32,
+    ) -> rusqlite::Result<(Result<Resized, Mode>, Vec<QueueEntry>)> {
+        let before = match self.in_use()? {
+            None => return Ok((Ok(Resized::NotInUse), Vec::new())),
+            Some(Mode::Semaphore(before)) => before,
+            Some(other) => return Ok((Err(other), Vec::new())),
+        };
+        let mode = Mode::Semaphore(permits);
+        if let Some(last) = self.leases.last.as_mut().filter(|_| !self.leases.running.is_empty()) {
+            last.mode = mode;
+            write_lock(self.tx, self.key, last)?;
+        }
+        let mut wake = queue::resize(self.tx, self.key, mode, permits, self.host)?;
+        wake.extend(self.hand_over(None)?);
+        Ok((Ok(Resized::From(before)), wake))
+    }
+
     fn next_fence(&self) -> rusqlite::Result<u64> {
         Ok(next_fence(self.leases.last.as_ref().map_or_else(|| forgotten(self.tx), |row| Ok(row.fence))?))
     }
@@ -177,11 +223,11 @@ impl<'a> LockState<'a> {
         while self.leases.held() != Some(Mode::Exclusive)
             && let Some(first) = self.first_alive()?
             && mine != Some(first.ticket)
-            && self.leases.admits(first.mode)
+            && self.leases.admits(first.mode, first.metadata.weight())
         {
             let first = queue::serve(self.tx, first)?;
-            let permit = self.leases.free_permit(first.mode);
-            self.hold(first.mode, HolderRow::claim(&first, self.next_fence()?, permit, self.host))?;
+            let permits = self.leases.free_permits(first.mode, first.metadata.weight());
+            self.hold(first.mode, HolderRow::claim(&first, self.next_fence()?, permits, self.host))?;
             served.push(first);
         }
         served.extend(self.first_alive()?);

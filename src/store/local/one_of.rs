@@ -76,7 +76,7 @@ fn ask(
             .transpose()?;
         tickets.extend(ticket.map(|ticket| (request.key.clone(), ticket)));
         wake.extend(state.hand_over(ticket)?);
-        if state.has_room(request.mode, ticket)? {
+        if state.has_room(request, ticket)? {
             own = Some(place);
             break;
         }

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
@@ -202,6 +203,24 @@ pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<Q
     let mut statement = tx.prepare_cached(ENTRIES)?;
     let entries = statement.query_map([key.as_str()], |row| QueueEntry::read(row, host))?;
     entries.filter(|entry| entry.as_ref().map_or(true, |entry| entry.reach(host).is_some())).collect()
+}
+
+/// Changes the number of permits for all waiters of a key. Returns those that want more than that, who have left the queue.
+pub fn resize(
+    tx: &Transaction,
+    key: &Key,
+    mode: Mode,
+    permits: NonZeroU32,
+    host: &Host,
+) -> rusqlite::Result<Vec<QueueEntry>> {
+    let mut rename = tx.prepare("UPDATE waiter SET mode = ?2 WHERE key = ?1")?;
+    rename.execute(params![key.as_str(), mode.to_string()])?;
+    let too_heavy = |entry: &QueueEntry| entry.metadata.weight() > permits.get();
+    let leaving: Vec<QueueEntry> = alive(tx, key, host)?.into_iter().filter(too_heavy).collect();
+    for entry in &leaving {
+        tx.prepare_cached(REMOVE)?.execute([entry.ticket])?;
+    }
+    Ok(leaving)
 }
 
 /// Removes some of the silent waiters of all keys.

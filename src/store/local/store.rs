@@ -99,7 +99,7 @@ impl Store for Local {
                     }
                     // Waiters go first.
                     wake.extend(state.hand_over(None)?);
-                    if !state.has_room(request.mode, None)? {
+                    if !state.has_room(request, None)? {
                         return Ok((Ok(AcquireOutcome::Busy(state.busy(None)?.into())), wake));
                     }
                 }
@@ -111,7 +111,6 @@ impl Store for Local {
                 wake.extend(queue::first_alive(tx, &request.key, host)?);
             }
             let (fences, permits): (Vec<_>, Vec<_>) = granted.into_iter().unzip();
-            let permits = permits.into_iter().flatten().collect();
             Ok((Ok(AcquireOutcome::granted_permits(fences, permits)), wake))
         })?;
         self.asked = true;
@@ -128,6 +127,7 @@ impl Store for Local {
         let (mut awaited, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
         let asked = self.database.transact(timeout, |tx, host| {
             let mut state = LockState::look(tx, &request.key, host)?;
+            let request = &if known_ticket.is_some() { state.resized(request)? } else { request.clone() };
             if state.lease_of(&request.token).is_none() {
                 if let Some(found) = state.other_mode(request.mode)? {
                     let key = request.key.clone();
@@ -136,7 +136,7 @@ impl Store for Local {
                 let mine = queue::join(tx, request, &fifo, known_ticket, host)?;
                 ticket = Some(mine);
                 let mut wake = state.hand_over(ticket)?;
-                if !state.has_room(request.mode, ticket)? {
+                if !state.has_room(request, ticket)? {
                     match queue::before(tx, &request.key, mine, host)? {
                         Some(ahead) => awaited.ahead = ahead.into_iter().collect(),
                         None => {
@@ -150,8 +150,8 @@ impl Store for Local {
                 }
                 queue::leave(tx, &request.key, &request.token)?;
             }
-            let (fence, permit) = state.acquire(request)?;
-            let granted = AcquireOutcome::granted_permits(vec![fence], permit.into_iter().collect());
+            let (fence, permits) = state.acquire(request)?;
+            let granted = AcquireOutcome::granted_permits(vec![fence], vec![permits]);
             Ok((Ok(granted), state.hand_over(None)?))
         });
         self.has_waited = true;

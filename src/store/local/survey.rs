@@ -1,12 +1,15 @@
 //! The calls of administrators: a look at all locks, their history, and the end of one.
 
+use std::num::NonZeroU32;
+
 use super::history;
 use super::holders::{HolderRow, known_keys};
 use super::lock_state::LockState;
 use super::queue::{self, QueueEntry};
 use super::store::Local;
 use crate::lock::{
-    BreakScope, Breaker, Broken, History, Key, LockStatus, Result, StoreAdmin, Survey, Timeout, Waiter,
+    BreakScope, Breaker, Broken, History, Key, LockStatus, Resized, Result, StoreAdmin, StoreError, Survey,
+    Timeout, Waiter,
 };
 
 impl StoreAdmin for Local {
@@ -47,5 +50,12 @@ impl StoreAdmin for Local {
             .transact(timeout, |tx, host| LockState::look(tx, key, host)?.break_from(scope, by))?;
         self.wake(wake);
         Ok(broken)
+    }
+
+    fn resize(&mut self, key: &Key, permits: NonZeroU32, timeout: &Timeout) -> Result<Resized> {
+        let (resized, wake) =
+            self.database.transact(timeout, |tx, host| LockState::look(tx, key, host)?.resize(permits))?;
+        self.wake(wake);
+        resized.map_err(|found| StoreError::OtherMode { key: key.clone(), found })
     }
 }

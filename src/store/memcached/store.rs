@@ -26,6 +26,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     shared: Err("Memcached holds exclusive locks only; use another store for shared ones"),
     semaphore: Err("Memcached holds exclusive locks only; use another store for permits"),
     queue: false,
+    counted_permits: Err("Memcached has no permits"),
     priorities: Err("the waiters of Memcached form no queue"),
     one_of: Err("the waiters of Memcached form no queue; leave out --wait"),
     shortest_ttl: Duration::from_secs(3),

@@ -1,20 +1,20 @@
 //! How a lock is taken: an exclusive one that is free in one statement, all others through the queue of their row.
 
-use super::answer::{Seen, fence, permit};
+use super::answer::{Seen, fence, permits};
 use super::database::Commit;
 use super::error::{ROW_LOCKED, TAKEN_BACK};
 use super::message::TableRow;
 use super::statements::KeyStatements;
 use super::store::Postgres;
-use crate::lock::{FencingToken, Priority, Request, Result, StoreError, Timeout};
+use crate::lock::{FencingToken, Permits, Priority, Request, Result, StoreError, Timeout};
 
-/// The fencing token of a lease, and the number of its permit.
-pub type TakenLease = (FencingToken, Option<u32>);
+/// The fencing token of a lease, and its permits.
+pub type TakenLease = (FencingToken, Permits);
 
 /// The lease that the statements of [`KeyStatements::lock_made`] and [`KeyStatements::queue`] have confirmed, if any.
 pub fn confirmed(rows: &[Vec<TableRow>]) -> Option<TakenLease> {
-    let exclusive = || fence(&rows[5]).map(|fence| (fence, None));
-    exclusive().or_else(|| Some((fence(&rows[6])?, permit(rows[6].first()?, 1))))
+    let exclusive = || fence(&rows[5]).map(|fence| (fence, Permits::default()));
+    exclusive().or_else(|| Some((fence(&rows[6])?, permits(&rows[6], 1))))
 }
 
 impl Postgres {
@@ -54,7 +54,7 @@ impl Postgres {
         loop {
             match self.database.attempt(&statements, Commit::Durable, timeout)? {
                 Ok(rows) => {
-                    let mut leases = vec![(FencingToken(0), None); requests.len()];
+                    let mut leases = vec![(FencingToken(0), Permits::default()); requests.len()];
                     for (index, rows) in order.iter().zip(rows.chunks(of_each)) {
                         leases[*index] = confirmed(rows).ok_or_else(|| self.senseless())?;
                     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::message::TableRow;
-use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, Metadata, Mode};
+use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, Metadata, Mode, Permits};
 
 pub fn text(row: &TableRow, column: usize) -> &str {
     row.get(column).and_then(Option::as_deref).unwrap_or_default()
@@ -13,13 +13,13 @@ pub fn number(row: &TableRow, column: usize) -> Option<u64> {
     text(row, column).parse().ok()
 }
 
-/// The number of a permit; a lease of another mode has none.
-pub fn permit(row: &TableRow, column: usize) -> Option<u32> {
-    text(row, column).parse().ok()
+/// The permits in these rows, one in each; a lease of another mode has none.
+pub fn permits<'a>(rows: impl IntoIterator<Item = &'a TableRow>, column: usize) -> Permits {
+    Permits::new(rows.into_iter().filter_map(|row| text(row, column).parse().ok()).collect())
 }
 
 pub fn fence(rows: &[TableRow]) -> Option<FencingToken> {
-    number(rows.first()?, 0).map(FencingToken)
+    rows.iter().filter_map(|row| number(row, 0)).min().map(FencingToken)
 }
 
 /// The answer to a caller who was not granted a lock.
@@ -69,7 +69,7 @@ impl Seen {
     }
 }
 
-/// A row of `holders.sql`: the key, its mode, the holder, and its owner.
+/// A row of `holders.sql`: the key, its mode, the holder, and its owner. Each permit has a row.
 pub struct LeaseRow<'a> {
     pub key: &'a str,
     pub mode: Mode,
@@ -83,7 +83,10 @@ impl LeaseRow<'_> {
             key: text(row, 0),
             mode: text(row, 1).parse().unwrap_or_default(),
             holder: Holder {
-                metadata: Some(Metadata { permit: permit(row, 9), ..Metadata::from_untrusted(text(row, 7)) }),
+                metadata: Some(Metadata {
+                    permits: permits([row], 9),
+                    ..Metadata::from_untrusted(text(row, 7))
+                }),
                 fence: number(row, 2).map(FencingToken),
                 since: number(row, 3),
                 left: number(row, 4).map(Duration::from_millis),
@@ -94,4 +97,21 @@ impl LeaseRow<'_> {
             owner: text(row, 8),
         }
     }
+}
+
+/// Adds a holder of the same lock to the others, or its permit to those that it has already.
+pub fn add_holder(holders: &mut Vec<Holder>, lease: Holder) {
+    let Some(added) = lease.metadata.as_ref().filter(|metadata| metadata.weight() > 1) else {
+        return holders.push(lease);
+    };
+    let numbers = added.permits.numbers();
+    let same = |known: &Metadata| Metadata { permits: added.permits.clone(), ..known.clone() } == *added;
+    for known in holders.iter_mut() {
+        if let Some(metadata) = known.metadata.as_mut().filter(|metadata| same(metadata)) {
+            metadata.permits = Permits::new([metadata.permits.numbers(), numbers].concat());
+            known.fence = known.fence.min(lease.fence);
+            return;
+        }
+    }
+    holders.push(lease);
 }

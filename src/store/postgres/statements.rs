@@ -1,9 +1,11 @@
 //! The statements that locks are made of. Each is a file, and those of one key come behind the lock of its row.
 
+use std::num::NonZeroU32;
+
 use uuid::{Uuid, uuid};
 
 use super::message::Statement;
-use crate::lock::{BreakScope, Breaker, Key, OwnerToken, Priority, Request, RunRecord};
+use crate::lock::{BreakScope, Breaker, Key, OwnerToken, Permits, Priority, Request, RunRecord};
 
 macro_rules! sql {
     ($name:literal) => {
@@ -161,13 +163,31 @@ impl<'a> KeyStatements<'a> {
         ]
     }
 
-    /// The same for a shared lock or a permit, behind the lock of the row.
-    pub fn heal_holder(&self, request: &Request, fence: u64) -> Statement {
-        let (ttl, fence) = (format!("{} ms", request.ttl.as_millis()), fence.to_string());
+    /// The same for a shared lock or permits, each with a statement, behind the lock of the row.
+    pub fn heal_holder(&self, request: &Request, fence: u64) -> Vec<Statement> {
+        let ttl = format!("{} ms", request.ttl.as_millis());
+        let mut numbers: Vec<String> =
+            request.metadata.permits.numbers().iter().map(u32::to_string).collect();
+        let request = request.clone().with_permits(Permits::default());
         let (metadata, mode) = (request.metadata.to_json(), request.mode.to_string());
-        let permit = request.metadata.permit.map(|number| number.to_string()).unwrap_or_default();
-        let values = [self.key.as_str(), &self.owner, &ttl, &fence, &metadata, &mode, &permit];
-        Statement::of(sql!("heal_holder"), values)
+        numbers.resize(request.metadata.weight() as usize, String::new());
+        let heal = |(fence, permit): (u64, &String)| {
+            let fence = fence.to_string();
+            let values = [self.key.as_str(), &self.owner, &ttl, &fence, &metadata, &mode, permit];
+            Statement::of(sql!("heal_holder"), values)
+        };
+        (fence..).zip(&numbers).map(heal).collect()
+    }
+
+    /// Takes back the transaction when not all permits are held.
+    pub fn demand_all(&self, request: &Request) -> Statement {
+        let weight = request.metadata.weight().to_string();
+        Statement::of(sql!("demand_all"), [self.key.as_str(), &self.owner, &weight])
+    }
+
+    /// Changes the number of permits.
+    pub fn resize(&self, permits: NonZeroU32) -> Statement {
+        Statement::of(sql!("resize"), [self.key.as_str(), &permits.to_string()])
     }
 }
 

@@ -1,15 +1,16 @@
 //! The view and the tools of administrators: all locks, their history, and the end of one.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
-use super::answer::{LeaseRow, number, text};
+use super::answer::{LeaseRow, add_holder, number, text};
 use super::database::Commit;
 use super::message::TableRow;
 use super::statements::{KeyStatements, break_lock, history, owner_hex, survey};
 use super::store::Postgres;
 use crate::lock::{
-    BreakScope, Breaker, Broken, History, Key, LockStatus, Metadata, OwnerToken, Result, RunRecord,
-    StoreAdmin, Survey, Timeout, Waiter,
+    BreakScope, Breaker, Broken, History, Key, LockStatus, Metadata, Mode, OwnerToken, Resized, Result,
+    RunRecord, StoreAdmin, StoreError, Survey, Timeout, Waiter,
 };
 
 impl StoreAdmin for Postgres {
@@ -26,7 +27,7 @@ impl StoreAdmin for Postgres {
             let Some(key) = known(lease.key, keys) else { continue };
             let lock = locks.entry(key.clone()).or_insert_with(|| free(&key));
             lock.mode = lease.mode;
-            lock.holders.push(lease.holder);
+            add_holder(&mut lock.holders, lease.holder);
         }
         for row in &rows[1] {
             let Some(key) = known(text(row, 0), keys) else { continue };
@@ -78,6 +79,18 @@ impl StoreAdmin for Postgres {
             .collect();
         let rows = self.repeat(&all, Commit::Durable, timeout)?;
         Ok(outcome(&rows[1], scope))
+    }
+
+    fn resize(&mut self, key: &Key, permits: NonZeroU32, timeout: &Timeout) -> Result<Resized> {
+        let statements = KeyStatements::of(key, &OwnerToken::random());
+        let [tidy, serve, settle] = statements.hand_over();
+        let all = [statements.lock(), tidy, statements.resize(permits), serve, settle];
+        let rows = self.repeat(&all, Commit::Durable, timeout)?;
+        match rows[2].first().and_then(|row| text(row, 0).parse().ok()) {
+            None => Ok(Resized::NotInUse),
+            Some(Mode::Semaphore(before)) => Ok(Resized::From(before)),
+            Some(found) => Err(StoreError::OtherMode { key: key.clone(), found }),
+        }
     }
 }
 

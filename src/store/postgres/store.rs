@@ -7,13 +7,14 @@ use uuid::Uuid;
 use super::acquire::{TakenLease, confirmed};
 use super::answer::{LeaseRow, Seen, fence, number};
 use super::database::{Commit, PostgresDatabase};
+use super::error::TAKEN_BACK;
 use super::message::{Statement, TableRow};
 use super::statements::{KeyStatements, forget, owner_hex, record, survey};
 use super::url::PostgresAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Holder, Key, Mode, OneOutcome, OwnerToken, ReleaseOutcome,
-    Renewal, Request, Result, RunRecord, Store, StoreError, Timeout, one_after_the_other,
+    AcquireOutcome, Capabilities, FencingToken, Holder, Key, Mode, OneOutcome, OwnerToken, Permits,
+    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreError, Timeout, one_after_the_other,
 };
 
 /// The abilities of a PostgreSQL database.
@@ -60,7 +61,7 @@ impl Postgres {
     fn granted(&mut self, leases: Vec<TakenLease>) -> AcquireOutcome {
         (self.is_waiting, self.is_granted) = (false, true);
         let (fences, permits): (Vec<_>, Vec<_>) = leases.into_iter().unzip();
-        AcquireOutcome::granted_permits(fences, permits.into_iter().flatten().collect())
+        AcquireOutcome::granted_permits(fences, permits)
     }
 
     /// The lease of this token, or the one that decides.
@@ -84,7 +85,7 @@ impl Store for Postgres {
             && request.mode == Mode::Exclusive
         {
             if let Some(fence) = self.take(request, timeout)? {
-                return Ok(self.granted(vec![(fence, None)]));
+                return Ok(self.granted(vec![(fence, Permits::default())]));
             }
             let seen = self.see(request, timeout)?;
             if let Some(found) = seen.other_mode(request.mode) {
@@ -113,7 +114,7 @@ impl Store for Postgres {
             if request.mode == Mode::Exclusive
                 && let Some(fence) = self.take(request, timeout)?
             {
-                return Ok(self.granted(vec![(fence, None)]));
+                return Ok(self.granted(vec![(fence, Permits::default())]));
             }
         } else if !std::mem::take(&mut self.is_told) {
             // A hundred waiters would wait for one another, if each locked the row of the key to say that it is alive.
@@ -129,7 +130,7 @@ impl Store for Postgres {
             if let Ok(rows) = self.database.attempt(&[confirm], Commit::Durable, timeout)?
                 && let Some(fence) = fence(&rows[0])
             {
-                return Ok(self.granted(vec![(fence, None)]));
+                return Ok(self.granted(vec![(fence, Permits::default())]));
             }
         }
         let mut statements: Vec<Statement> = self.listen().into_iter().collect();
@@ -197,9 +198,13 @@ impl Store for Postgres {
         if let Some(FencingToken(fence)) = fence.filter(|_| request.mode != Mode::Exclusive) {
             let [.., settle] = key.hand_over();
             let [make, lock] = key.lock_made();
-            let heal = [make, lock, key.heal_holder(request, fence), settle];
-            if !self.database.transact(&heal, timeout)?[2].is_empty() {
-                return Ok(Renewal::Healed);
+            let heal = key.heal_holder(request, fence);
+            let all: Vec<_> =
+                [make, lock].into_iter().chain(heal).chain([key.demand_all(request), settle]).collect();
+            match self.database.attempt(&all, Commit::Durable, timeout)? {
+                Ok(_) => return Ok(Renewal::Healed),
+                Err((_, error)) if &*error.code == TAKEN_BACK => {}
+                Err((_, error)) => return Err(self.database.failure(error)),
             }
         } else if let Some(FencingToken(fence)) = fence {
             let rows = self.database.transact(&key.heal(request, fence), timeout)?;

@@ -3,6 +3,10 @@
 use super::EntryData;
 use crate::lock::{Busy, Holder, Key, LockStatus, Metadata, Mode, Waiter, unix_millis};
 
+/// Why a request cannot take several permits, and their number cannot change.
+pub const NOT_COUNTED: &str =
+    "each entry of this store's queue is one of a fixed number of permits; use Redis, local: or PostgreSQL";
+
 /// One place in the queue of a lock, the holder's included.
 pub trait InQueue {
     fn mode(&self) -> Mode;

@@ -12,5 +12,5 @@ mod health;
 pub use self::address::{ClusterAddress, ClusterKind};
 pub use self::break_lock::break_lock;
 pub use self::data::{EntryData, Stage};
-pub use self::entry::{InQueue, SeenEntry, busy, has_room, holders, other_mode, status};
+pub use self::entry::{InQueue, NOT_COUNTED, SeenEntry, busy, has_room, holders, other_mode, status};
 pub use self::health::{ClusterChecks, examine};

@@ -32,7 +32,7 @@ impl Redis {
         let place = |request: &Request| acquired.iter().position(|acquired| acquired.key == request.key);
         let places = || requests.iter().filter_map(place);
         let fences = places().filter_map(|place| fences.get(place).copied()).collect();
-        let permits = places().filter_map(|place| permits.get(place).copied()).collect();
+        let permits = places().filter_map(|place| permits.get(place).cloned()).collect();
         Ok(AcquireOutcome::granted_permits(fences, permits))
     }
 
@@ -62,16 +62,20 @@ impl Redis {
 
     /// Releases what was just granted, without its min-hold.
     pub(super) fn undo(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
-        let Some(first) = requests.first() else { return Ok(()) };
-        for call in self.cancel_calls(first, requests) {
+        for call in self.cancel_calls(requests) {
             self.release_now(&call, timeout)?;
         }
         Ok(())
     }
 
-    pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ReleaseCall> {
+    pub(super) fn cancel_calls(&self, requests: &[Request]) -> Vec<ReleaseCall> {
         let groups = self.by_slot(requests, |request| &request.key);
-        groups.iter().map(|group| script::cancel(first, group)).collect()
+        // The place in a queue has the mode in its name.
+        let of_one_mode = |group: Vec<Request>| {
+            let chunks = group.chunk_by(|one, next| one.mode == next.mode);
+            chunks.map(|chunk| script::cancel(&chunk[0], chunk)).collect::<Vec<_>>()
+        };
+        groups.into_iter().flat_map(of_one_mode).collect()
     }
 
     /// In a cluster those in one slot are one group: no script can see the keys of two. Elsewhere all are one.

@@ -77,6 +77,6 @@ impl Redis {
     fn cancel_others(&self, requests: &[Request], granted: usize) -> Vec<ReleaseCall> {
         let mut others = requests.to_vec();
         others.remove(granted);
-        others.first().map_or(Vec::new(), |first| self.cancel_calls(first, &others))
+        self.cancel_calls(&others)
     }
 }

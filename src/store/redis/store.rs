@@ -1,5 +1,6 @@
 //! The store of one server, or of several that share the keys or copy one another.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::queue_place::QueuePlace;
@@ -10,7 +11,8 @@ use super::url::RedisAddress;
 use super::{history, survey};
 use crate::lock::{
     AcquireOutcome, BreakScope, Breaker, Broken, Capabilities, FencingToken, History, Key, OneOutcome,
-    OwnerToken, ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
+    OwnerToken, ReleaseOutcome, Renewal, Request, Resized, Result, RunRecord, Store, StoreAdmin, Survey,
+    Timeout,
 };
 
 /// The store at one address. It connects with the first call.
@@ -193,8 +195,10 @@ impl Store for Redis {
     }
 
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
-        let Some(first) = requests.first().filter(|_| self.topology.was_asked()) else { return Ok(()) };
-        let calls = self.cancel_calls(first, requests);
+        if !self.topology.was_asked() {
+            return Ok(());
+        }
+        let calls = self.cancel_calls(requests);
         let was_behind = self.release_behind(&calls, timeout);
         self.place = None;
         // A server that is not the primary any more may carry out what hung.
@@ -243,5 +247,14 @@ impl StoreAdmin for Redis {
             script::confirm_handover(&mut self.topology, key, timeout);
         }
         Ok(broken)
+    }
+
+    fn resize(&mut self, key: &Key, permits: NonZeroU32, timeout: &Timeout) -> Result<Resized> {
+        let call = script::resize(key, permits);
+        let (resized, is_handed_over) = call.run_on_primary(&mut self.topology, timeout)??;
+        if is_handed_over {
+            script::confirm_handover(&mut self.topology, key, timeout);
+        }
+        Ok(resized)
     }
 }

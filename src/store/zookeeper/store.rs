@@ -19,11 +19,12 @@ use crate::lock::{
 };
 use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
-use crate::store::queue::Stage;
+use crate::store::queue::{NOT_COUNTED, Stage};
 
 /// The capabilities of ZooKeeper. A lease outlives its process: a session goes on until its timeout, and who has the
 /// owner token can continue it.
 pub const CAPABILITIES: Capabilities = Capabilities {
+    counted_permits: Err(NOT_COUNTED),
     priorities: Err("ZooKeeper serves waiters in the order of their arrival"),
     one_of: Err("ZooKeeper has a queue for each lock, and a request can wait in only one; leave out --wait"),
     ttl_can_change: false,

@@ -8,6 +8,8 @@ SELECT l.fence, (extract(epoch FROM l.since) * 1000)::bigint, greatest((extract(
     (SELECT until <= clock_timestamp() FROM redlock.lock WHERE key = $1::text)::int,
     (l.owner = $2::bytea)::int
 FROM (SELECT) one LEFT JOIN (
-    SELECT *, count(*) OVER () AS number FROM redlock.lease WHERE key = $1::text AND until > clock_timestamp()
+    SELECT *, (SELECT count(DISTINCT (owner, metadata)) FROM redlock.lease
+        WHERE key = $1::text AND until > clock_timestamp()) AS number
+    FROM redlock.lease WHERE key = $1::text AND until > clock_timestamp()
     ORDER BY CASE WHEN mode = 'shared' THEN until END DESC, until LIMIT 1
 ) l ON true

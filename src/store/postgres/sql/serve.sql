@@ -18,17 +18,24 @@ WITH row AS MATERIALIZED (
         END AS room
     FROM row, held, redlock.waiter w WHERE w.key = row.key ORDER BY w.ticket LIMIT 1
 ), served AS MATERIALIZED (
-    SELECT w.*, row_number() OVER (ORDER BY w.ticket) AS place, row.fence + row_number() OVER (ORDER BY w.ticket) - 1 AS fence
-    FROM row, first, redlock.waiter w
-    WHERE w.key = row.key AND w.ticket < coalesce((
-        SELECT ticket FROM redlock.waiter o, first f WHERE o.key = $1::text AND o.mode <> f.mode ORDER BY ticket LIMIT 1),
-        9223372036854775807)
-    ORDER BY w.ticket LIMIT (SELECT room FROM first)
+    SELECT * FROM (
+        -- Each permit that a waiter takes is a place.
+        SELECT w.*, weight.take, (sum(weight.take) OVER (ORDER BY w.ticket))::bigint AS last_place
+        FROM row, first, redlock.waiter w, LATERAL (SELECT CASE
+            WHEN w.mode LIKE 'permits:%' THEN coalesce((w.metadata::json->>'take')::bigint, 1) ELSE 1 END AS take) weight
+        WHERE w.key = row.key AND w.ticket < coalesce((
+            SELECT ticket FROM redlock.waiter o, first f WHERE o.key = $1::text AND o.mode <> f.mode ORDER BY ticket LIMIT 1),
+            9223372036854775807)
+        ORDER BY w.ticket LIMIT (SELECT room FROM first)) next
+    WHERE last_place <= coalesce((SELECT room FROM first), last_place)
+), place AS MATERIALIZED (
+    SELECT ticket, place, row.fence + place - 1 AS fence
+    FROM row, served, generate_series(last_place - take + 1, last_place) place
 ), free AS MATERIALIZED (
     -- The lowest numbers of permits that no lease has; of so many numbers enough are free.
     SELECT number, row_number() OVER (ORDER BY number) AS place
     FROM first, generate_series(0, CASE WHEN first.mode LIKE 'permits:%'
-        THEN (SELECT number FROM held) + (SELECT count(*) FROM served) - 1 ELSE -1 END) number
+        THEN (SELECT number FROM held) + (SELECT count(*) FROM place) - 1 ELSE -1 END) number
     WHERE NOT EXISTS (SELECT FROM redlock.holder WHERE key = $1::text AND permit = number AND until > clock_timestamp())
 ), taken AS (
     UPDATE redlock.lock l SET mode = s.mode, fence = s.last, since = clock_timestamp(), hold_until = NULL, broken = NULL,
@@ -36,7 +43,7 @@ WITH row AS MATERIALIZED (
         until = greatest(clock_timestamp() + '3 s', CASE WHEN held.number > 0 THEN l.until END),
         metadata = s.metadata
     FROM held, (
-        SELECT mode, owner, metadata, max(fence) OVER () AS last FROM served ORDER BY ticket LIMIT 1) s
+        SELECT mode, owner, metadata, (SELECT max(fence) FROM place) AS last FROM served ORDER BY ticket LIMIT 1) s
     WHERE l.key = $1::text
 ), stale AS (
     DELETE FROM redlock.holder
@@ -45,7 +52,7 @@ WITH row AS MATERIALIZED (
 ), holders AS (
     INSERT INTO redlock.holder (key, fence, owner, since, until, permit, metadata)
     SELECT key, fence, owner, clock_timestamp(), clock_timestamp() + '3 s', number, metadata
-    FROM served LEFT JOIN free USING (place) WHERE mode <> 'exclusive'
+    FROM served JOIN place USING (ticket) LEFT JOIN free USING (place) WHERE mode <> 'exclusive'
 ), gone AS (
     DELETE FROM redlock.waiter WHERE key = $1::text AND ticket IN (SELECT ticket FROM served)
 )

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS redlock.lock (
     metadata text NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
--- The holders of shared locks and of permits.
+-- The holders of shared locks and of permits: a row for each permit.
 CREATE TABLE IF NOT EXISTS redlock.holder (
     key text COLLATE "C" NOT NULL,
     fence bigint NOT NULL,

@@ -49,6 +49,7 @@ pub struct Quorum {
 pub const CAPABILITIES: Capabilities = Capabilities {
     semaphore: Err("it needs one server; a majority of per-server counts does not bound the total"),
     queue: false,
+    counted_permits: Err("a quorum has no permits"),
     priorities: Err("the waiters of a quorum form no queue"),
     one_of: Err("the waiters of a quorum form no queue; leave out --wait"),
     replicas: Err("the servers of a quorum are independent; none of them may be a replica"),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redis::Value;
 
 use super::call::{Script, ScriptCall, script};
-use super::holder::{holder, mode, mode_name, permit};
-use crate::lock::{Busy, FencingToken, Key, Priority, Request, Result, StoreError};
+use super::holder::{holder, mode, mode_name};
+use crate::lock::{Busy, FencingToken, Key, Permits, Priority, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
 static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua", with "request.lua");
@@ -27,8 +27,8 @@ pub enum AcquireReply {
     /// One for each lock that was asked for.
     Granted {
         fences: Vec<FencingToken>,
-        /// The numbers of the permits, of a semaphore.
-        permits: Vec<u32>,
+        /// The permits of each, of a semaphore.
+        permits: Vec<Permits>,
     },
     Busy(Box<BusyReply>),
     /// The server lost its data; a lease may still be alive.
@@ -64,7 +64,7 @@ pub struct BusyReply {
 /// Makes the call for these requests, the first of which has what all have: [`acquire`] or [`acquire_one`].
 pub type MakeCall<R> = fn(&Request, &[Request], Queueing, &str) -> ScriptCall<Result<R>>;
 
-/// Requests that differ in nothing but their keys. `ticket` is the place in the queue that the server gave before.
+/// Requests that differ in nothing but their keys and modes. `ticket` is the place in the queue that the server gave before.
 pub fn acquire(
     first: &Request,
     requests: &[Request],
@@ -103,9 +103,18 @@ fn call<T>(
         })
         .arg(ticket)
         .arg(first.min_hold.as_millis())
-        .arg(mode_name(first.mode))
+        .arg(modes(requests))
         .arg(first.metadata.priority.head_start_micros())
         .arg(Priority::CLOCK_SKEW.as_micros() as u64)
+}
+
+/// The mode of all, or that of each.
+fn modes(requests: &[Request]) -> String {
+    let mut names: Vec<String> = requests.iter().map(|request| mode_name(request.mode)).collect();
+    if names.iter().all(|name| *name == names[0]) {
+        names.truncate(1);
+    }
+    names.join(" ")
 }
 
 pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
@@ -114,7 +123,8 @@ pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
         "granted" if reply.len() == keys.len() + 1 => {
             let words: Vec<String> = reply[1..].iter().map(|granted| text(Some(granted))).collect();
             let fences = words.iter().map(|words| fence(words)).collect::<Option<_>>()?;
-            let permits = words.iter().map(|words| permit(words.split(' ').nth(1)?)).collect::<Option<_>>();
+            let permits =
+                words.iter().map(|words| words.split(' ').nth(1)?.parse().ok()).collect::<Option<_>>();
             AcquireReply::Granted { fences, permits: permits.unwrap_or_default() }
         }
         "vanished" => AcquireReply::DataLost { ticket: text(reply.get(1)) },
@@ -191,13 +201,15 @@ mod tests {
         let granted = |fences: &[&str]| {
             let reply = array(std::iter::once("granted").chain(fences.iter().copied()).map(bulk));
             match decode(reply, &keys(&["a", "b"])) {
-                Some(Ok(AcquireReply::Granted { fences, permits })) => Some((fences, permits)),
+                Some(Ok(AcquireReply::Granted { fences, permits })) => {
+                    Some((fences, permits.iter().map(Permits::to_string).collect::<Vec<_>>()))
+                }
                 _ => None,
             }
         };
         let fences = vec![FencingToken(7), FencingToken(9)];
         assert_eq!(granted(&["7", "9"]), Some((fences.clone(), Vec::new())));
-        assert_eq!(granted(&["7 0", "9 2"]), Some((fences, vec![0, 2])));
+        assert_eq!(granted(&["7 0", "9 2,3"]), Some((fences, vec!["0".to_owned(), "2,3".to_owned()])));
         for wrong in [&["7"][..], &["7", "9", "11"], &["7", "0"], &["7", "-1"], &["7", "x"]] {
             assert_eq!(granted(wrong), None, "{wrong:?}");
         }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::lock::{Breaker, FencingToken, Holder, Metadata, Mode};
+use crate::lock::{Breaker, FencingToken, Holder, Metadata, Mode, Permits};
 use crate::store::redis::reply::{items, number, text};
 
 /// A holder, as `describe` in `lua/queue.lua` returns it.
 pub fn holder(description: Option<&Value>) -> Holder {
     let description = description.cloned().map(items).unwrap_or_default();
     let metadata = text(description.first());
-    let permit = permit(&text(description.get(7)));
-    let read = || Metadata { permit, ..Metadata::from_untrusted(&metadata) };
+    let permits: Permits = text(description.get(7)).parse().unwrap_or_default();
+    let read = || Metadata { permits, ..Metadata::from_untrusted(&metadata) };
     Holder {
         metadata: (!metadata.is_empty()).then(read),
         fence: positive(description.get(1)).map(FencingToken),
@@ -22,11 +22,6 @@ pub fn holder(description: Option<&Value>) -> Holder {
         is_kept: number(description.get(6)) == 1,
         broken: Breaker::from_untrusted(&text(description.get(5))),
     }
-}
-
-/// The number of a permit, if the server gave one.
-pub fn permit(text: &str) -> Option<u32> {
-    text.parse().ok()
 }
 
 pub fn positive(value: Option<&Value>) -> Option<u64> {

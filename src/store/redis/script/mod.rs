@@ -11,6 +11,7 @@ mod holder;
 mod raise;
 mod release;
 mod renew;
+mod resize;
 mod status;
 
 pub use self::acquire::{AcquireReply, BusyReply, MakeCall, OneReply, Queueing, acquire, acquire_one};
@@ -21,6 +22,7 @@ pub use self::handover::confirm_handover;
 pub use self::raise::raise;
 pub use self::release::{ReleaseCall, ReleaseReply, cancel, release};
 pub use self::renew::renew;
+pub use self::resize::resize;
 pub use self::status::{read_simple_status, simple_status, status};
 
 /// Reads a reply as that to each script.
@@ -29,5 +31,9 @@ pub fn read_reply(reply: &redis::Value, keys: &[crate::lock::Key]) {
     let _ = (acquire::decode(reply.clone(), keys), acquire::decode_one(reply.clone(), keys));
     let _ = (break_lock::decode(reply.clone(), keys), check::decode(reply.clone(), keys));
     let _ = (release::decode(reply.clone(), keys), renew::decode(reply.clone(), keys));
-    let _ = (status::decode(reply.clone(), keys), read_simple_status(reply, keys));
+    let _ = (
+        resize::decode(reply.clone(), keys),
+        status::decode(reply.clone(), keys),
+        read_simple_status(reply, keys),
+    );
 }

@@ -5,7 +5,7 @@ local locks, busy, vanished = #KEYS / KEYS_OF_A_LOCK, {'busy'}, {}
 -- One of them was handed over, or the answer to an earlier request was lost.
 for number = 1, locks do
   select_lock(number)
-  local fence = read_owner() == me and confirm()
+  local fence = read_owner() == me and confirm(number)
   if fence then return {'granted', number, fence} end
 end
 if queueing ~= 'once' and ticket == '' then
@@ -18,7 +18,7 @@ if queueing ~= 'once' and ticket == '' then
 end
 for number = 1, locks do
   select_lock(number)
-  confirm()
+  confirm(number)
   local refusal = refuse(number)
   if not refusal then return {'granted', number, take()} end
   if refusal[1] == 'vanished' then

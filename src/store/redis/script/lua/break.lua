@@ -31,9 +31,7 @@ if held and held ~= 'exclusive' then
       before = (told or freed) and before or describe_one(holder)
       if is_gone then
         freed = token
-        redis.call('HDEL', holders, token)
-        held_by[token] = nil
-        count = count - 1
+        drop_holder(token)
       else
         -- It stops its job at the next renewal and then leaves.
         holder.broken, told = breaker, true

@@ -7,6 +7,7 @@
 -- state    hash. "fence" and "kind" (the mode) of the last grant, the mode '' after a release; "exclusive", when a grant
 --          was; "broken", the fence of the last lease that was taken away at once. For a while: "keep", the end of the
 --          min-hold; "breaker", who broke the lock, and why; "call", the last call that broke it, and what it did;
+--          "permits", how many a semaphore has since `redlock resize`, while it is in use;
 --          "restarted", when a holder first found the data of the server gone; "claim",
 --          until the waiter that was handed the lock confirms it: since when nobody has the lock, and when all waiters
 --          were probed. Times are in milliseconds. It outlives the lock, and so is small.

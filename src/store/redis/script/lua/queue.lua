@@ -6,12 +6,16 @@ local me = ARGV[2]
 -- The names of the keys of the selected lock.
 local lock, state, lease, queue, holders, asked, claimed
 -- The value of the lock; its mode while it is held: "exclusive", "shared:" or "permits:N"; the holders of a shared lock or
--- a semaphore by their tokens, and their number.
-local owner, held, held_by, count
+-- a semaphore by their tokens, and their number; the number of permits that they have.
+local owner, held, held_by, count, used
+
+local function is_semaphore(mode)
+  return string.match(mode or '', '^permits:%d+$')
+end
 
 -- The value of a lock is a mark, not an owner token.
 local function is_mark(word)
-  return word == 'shared:' or string.match(word, '^permits:%d+$') or string.match(word, '^broken:')
+  return word == 'shared:' or is_semaphore(word) or string.match(word, '^broken:')
     or string.match(word, '^released:')
 end
 if string.find(me, ':', 1, true) and is_mark(me) then
@@ -20,7 +24,7 @@ end
 
 local function select_lock(number)
   lock, state, lease, queue, holders, asked, claimed = unpack(KEYS, KEYS_OF_A_LOCK * (number - 1) + 1, KEYS_OF_A_LOCK * number)
-  owner, held, held_by, count = nil, nil, {}, 0
+  owner, held, held_by, count, used = nil, nil, {}, 0, 0
 end
 select_lock(1)
 
@@ -49,7 +53,7 @@ end
 
 local function mode_of(member)
   local mode = string.match(member, '^%S+ (%S+)')
-  return (mode == 'shared:' or mode and string.match(mode, '^permits:%d+$')) and mode or 'exclusive'
+  return (mode == 'shared:' or is_semaphore(mode)) and mode or 'exclusive'
 end
 
 local function metadata_of(member)
@@ -63,11 +67,27 @@ local function read_owner()
   return owner
 end
 
+-- The number of permits that a request with these metadata wants.
+local function take_of(mode, metadata)
+  if not is_semaphore(mode) then return 1 end
+  local is_read, request = pcall(cjson.decode, metadata)
+  return is_read and type(request) == 'table' and tonumber(request.take) or 1
+end
+
+local function capacity(mode)
+  return tonumber(string.match(mode, '%d+'))
+end
+
+-- The number of permits of one of `held_by`.
+local function permits_of(holder)
+  return holder.permits and #holder.permits or 1
+end
+
 -- Reads who holds the lock. `last_mode` is the mode of the last grant, for a lock that another program removed.
 local function read_holders(last_mode)
   read_owner()
   local mode = owner or last_mode
-  if not mode or not (mode == 'shared:' or string.match(mode, '^permits:%d+$')) then
+  if mode ~= 'shared:' and not is_semaphore(mode) then
     held = owner and 'exclusive'
     return
   end
@@ -76,7 +96,7 @@ local function read_holders(last_mode)
     local holder = cjson.decode(all[i + 1])
     if holder['until'] > time then
       held_by[all[i]] = holder
-      count = count + 1
+      count, used = count + 1, used + permits_of(holder)
     else
       redis.call('HDEL', holders, all[i])
     end
@@ -106,21 +126,30 @@ local function write_holder(token)
   redis.call('PEXPIRE', holders, RETENTION)
 end
 
-local function admits(mode)
+local function admits(mode, take)
   if not held then return true end
   if held == 'exclusive' or mode ~= held then return false end
-  return held == 'shared:' or count < tonumber(string.match(held, '%d+'))
+  return held == 'shared:' or used + take <= capacity(held)
 end
 
--- The last grant, from the fields "fence", "keep" and "claim" of the state.
-local function grant_of(fence, keep, claim)
+-- The last grant, from the fields "fence", "keep", "claim" and "permits" of the state.
+local function grant_of(fence, keep, claim, permits)
   local since, probed = string.match(claim or '', '^(%d+) ?(%d*)')
-  return {fence = tonumber(fence) or 0, keep = tonumber(keep), claim = tonumber(since), probed = tonumber(probed)}
+  return {fence = tonumber(fence) or 0, keep = tonumber(keep), claim = tonumber(since), probed = tonumber(probed),
+    permits = tonumber(permits)}
 end
 
--- The last grant: its fence, the end of its min-hold, and since when it is an unconfirmed claim.
+-- The last grant: its fence, the end of its min-hold, since when it is an unconfirmed claim, and how many permits there are
+-- since `redlock resize`.
 local function last_grant()
-  return grant_of(unpack(redis.call('HMGET', state, 'fence', 'keep', 'claim')))
+  return grant_of(unpack(redis.call('HMGET', state, 'fence', 'keep', 'claim', 'permits')))
+end
+
+-- The mode of a grant to a request in this mode: the permits of a semaphore may have changed since it was made.
+local function current(mode, last)
+  if not is_semaphore(mode) then return mode end
+  if is_semaphore(held) then return held end
+  return last.permits and 'permits:' .. integer(last.permits) or mode
 end
 
 local function fence_after(last)
@@ -188,21 +217,26 @@ local function grant(token, mode, metadata, ttl, last, claim)
     redis.call('SET', lock, token, 'PX', ttl)
     record(state, lease, last.fence, number, token, metadata, since, ttl, claim and claim_of(last))
   else
-    local permit
+    local permits, take = nil, take_of(mode, metadata)
     if mode ~= 'shared:' then
-      -- The lowest number that no other holder has.
-      local taken = {}
+      -- The lowest numbers that no other holder has.
+      local taken, number = {}, 0
       for _, holder in pairs(held_by) do
-        taken[holder.permit or ''] = true
+        for _, permit in ipairs(holder.permits or {}) do
+          taken[permit] = true
+        end
       end
-      permit = 0
-      while taken[permit] do
-        permit = permit + 1
+      permits = {}
+      while #permits < take do
+        if not taken[number] then
+          permits[#permits + 1] = number
+        end
+        number = number + 1
       end
     end
     held_by[token] = {fence = fence, since = since, ['until'] = since + ttl, ttl = ttl, metadata = metadata,
-      claim = claim, permit = permit}
-    count = count + 1
+      claim = claim, permits = permits}
+    count, used = count + 1, used + take
     held = mode
     write_holder(token)
     redis.call('HSET', state, 'fence', fence, 'kind', mode, unpack(claim and {'claim', claim_of(last)} or {}))
@@ -281,10 +315,11 @@ local function hand_over(last, mine)
   local served = false
   while true do
     local first = first_waiter(last)
-    if not first or first == mine or not admits(mode_of(first)) or fence_after(last) > HIGHEST_FENCE then break end
+    if not first or first == mine then break end
+    local mode = current(mode_of(first), last)
+    if not admits(mode, take_of(mode, metadata_of(first))) or fence_after(last) > HIGHEST_FENCE then break end
     last.claim = last.claim or now()
     dequeue(first)
-    local mode = mode_of(first)
     if notify(first, 'ask') then
       local ttl = math.max(last.claim + CLAIM - now(), LAST_CLAIM)
       grant(token_of(first), mode, metadata_of(first), ttl, last, true)
@@ -332,25 +367,29 @@ end
 -- Hands the lock over, or frees it. Returns whether it was handed over.
 local function free(last)
   held, last = nil, last or last_grant()
-  local is_marked = last.keep or last.claim
+  local is_marked = last.keep or last.claim or last.permits
   if hand_over_now(last) then return true end
   redis.call('DEL', lock, lease)
   if last.fence > 0 then
     redis.call('HSET', state, 'kind', '')
   end
   if is_marked then
-    redis.call('HDEL', state, 'keep', 'claim')
+    redis.call('HDEL', state, 'keep', 'claim', 'permits')
   end
   leave()
   signal()
   return false
 end
 
+local function drop_holder(token)
+  redis.call('HDEL', holders, token)
+  count, used = count - 1, used - permits_of(held_by[token])
+  held_by[token] = nil
+end
+
 -- Removes one of `held_by`. Returns whether the lock was handed over to another.
 local function remove_holder(token)
-  redis.call('HDEL', holders, token)
-  held_by[token] = nil
-  count = count - 1
+  drop_holder(token)
   if count == 0 then
     return free()
   end
@@ -358,11 +397,11 @@ local function remove_holder(token)
 end
 
 -- Describes one of `held_by`: metadata, fence, since, what is left, ttl, who broke it or '', 1 if it was released and
--- its min-hold keeps it, the number of its permit or ''.
+-- its min-hold keeps it, the numbers of its permits.
 local function describe_one(holder)
   return {holder.metadata, holder.fence, integer(holder.since), math.max(holder['until'] - now(), 0),
     integer(holder.ttl), holder.broken or '', holder.released and 1 or 0,
-    holder.permit and integer(holder.permit) or ''}
+    table.concat(holder.permits or {}, ',')}
 end
 
 -- Describes the holder as `describe_one` does: metadata '' for a holder that is not a redlock, what is left -1 for a

@@ -15,6 +15,9 @@ end
 
 local known = redis.call('HMGET', state, 'fence', 'kind', 'exclusive', 'broken', 'restarted')
 read_holders(known[2])
+if is_semaphore(mode) and is_semaphore(held) then
+  mode = held
+end
 local mine = held_by[me]
 if mine and mine.broken then
   return {'lost', describe_one(mine)}
@@ -45,16 +48,22 @@ if fence ~= '' and mode == 'exclusive' and not owner and not held then
     notify_first(ttl)
     return {'healed'}
   end
-elseif fence ~= '' and mode ~= 'exclusive' and admits(mode) and not known[3]
+elseif fence ~= '' and mode ~= 'exclusive' and admits(mode, take_of(mode, metadata)) and not known[3]
     and (not known[1] or now() - tonumber(known[5] or 0) < ttl) then
-  -- The server lost its data not long ago, there is room, and the lock was not held exclusively since. The number of the
-  -- permit may have been given to another.
+  -- The server lost its data not long ago, there is room, and the lock was not held exclusively since. The permits may have
+  -- been given to another.
   local is_read, request = pcall(cjson.decode, metadata)
-  local permit = is_read and type(request) == 'table' and tonumber(request.permit) or nil
+  local permits = is_read and type(request) == 'table' and request.permits or nil
+  local given = {}
   for _, holder in pairs(held_by) do
-    if permit and holder.permit == permit then return {'lost', describe()} end
+    for _, permit in ipairs(holder.permits or {}) do
+      given[permit] = true
+    end
   end
-  held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata, permit = permit}
+  for _, permit in ipairs(permits or {}) do
+    if given[permit] then return {'lost', describe()} end
+  end
+  held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata, permits = permits}
   held = mode
   write_holder(me)
   -- If several heal, the highest counts, so that no fencing token is granted twice.

@@ -1,9 +1,15 @@
 -- The functions that acquire a lock, for acquire.lua and acquire_one.lua. ARGV 4: ttl, 5: metadata, 6: 'once', 'queue' (take a place in the
 -- queue), or 'insist' (as 'queue', when the wait for a lease of lost data has ended), 7: the ticket that the waiter has, or '',
 -- 8: the min-hold in milliseconds, 9: the mode, 10: the head start of the priority, and 11: what the clock may have been ahead
--- before, both in microseconds.
-local ttl, metadata, queueing, ticket, mode = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[9]
-local member = me .. ' ' .. mode .. ' ' .. metadata
+-- before, both in microseconds. Locks of different modes have all of them in 9, one after the other.
+local ttl, metadata, queueing, ticket = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local member = me .. ' ' .. ARGV[9] .. ' ' .. metadata
+local modes = {}
+for mode in string.gmatch(ARGV[9], '%S+') do
+  modes[#modes + 1] = mode
+end
+-- The mode that was asked for, and that of a grant.
+local wanted, mode
 local newly_queued = 0
 -- The last grant, its mode, and the first waiter.
 local last, last_mode, first
@@ -20,15 +26,16 @@ local function set_min_hold(min_hold)
   end
 end
 
--- The fence, with the number of the permit of a semaphore.
+-- The fence, with the permits of a semaphore.
 local function granted(fence)
   local mine = held_by[me]
-  return mine and mine.permit and fence .. ' ' .. integer(mine.permit) or fence
+  return mine and mine.permits and fence .. ' ' .. table.concat(mine.permits, ',') or fence
 end
 
 -- The fence of a lock that is ours: handed over, or the answer to an earlier request was lost.
-local function confirm()
-  first = nil
+local function confirm(number)
+  first, wanted = nil, modes[number] or modes[1]
+  mode = wanted
   if read_owner() == me then
     redis.call('PEXPIRE', lock, ttl)
     extend_lease(ttl)
@@ -37,10 +44,11 @@ local function confirm()
     set_min_hold(ARGV[8])
     return redis.call('HGET', state, 'fence') or grant(me, mode, metadata, ttl, last_grant())
   end
-  local of_last = redis.call('HMGET', state, 'fence', 'keep', 'claim', 'kind')
-  last = grant_of(of_last[1], of_last[2], of_last[3])
-  last_mode = of_last[4]
+  local of_last = redis.call('HMGET', state, 'fence', 'keep', 'claim', 'permits', 'kind')
+  last = grant_of(of_last[1], of_last[2], of_last[3], of_last[4])
+  last_mode = of_last[5]
   read_holders(last_mode)
+  mode = current(wanted, last)
   local mine = held_by[me]
   if mine then
     mine['until'], mine.ttl, mine.claim = now() + ttl, ttl, nil
@@ -64,9 +72,16 @@ end
 local function refuse(number)
   -- One mode at a time, except that shared and exclusive go together.
   first = first_waiter(last)
-  local there = held or first and mode_of(first)
-  if there and there ~= mode and (string.match(there, '^permits') or string.match(mode, '^permits')) then
-    return {'mode', number, there}
+  if last.permits and not held and not first then
+    redis.call('HDEL', state, 'permits')
+    last.permits, mode = nil, wanted
+  end
+  local there, take = held or first and current(mode_of(first), last), take_of(wanted, metadata)
+  if there and there ~= wanted and (is_semaphore(there) or is_semaphore(wanted)) then
+    -- Only a waiter that came before may have another number of permits.
+    if ticket == '' or there ~= mode or take > capacity(there) then
+      return {'mode', number, there}
+    end
   end
 
   if queueing ~= 'once' then
@@ -92,7 +107,7 @@ local function refuse(number)
   end
 
   -- Only a waiter that is alive keeps readers from one another.
-  if first and first ~= member and held and admits(mode) then
+  if first and first ~= member and held and admits(mode, take) then
     notify_first(left())
     first = first_waiter(last)
   end
@@ -104,7 +119,7 @@ local function refuse(number)
     first = redis.call('ZRANGE', queue, 0, 0)[1]
     owner = redis.call('GET', lock)
   end
-  if admits(mode) then
+  if admits(mode, take) then
     if fence_after(last) > HIGHEST_FENCE then return {'exhausted', number} end
     if not first or first == member then return end
   end

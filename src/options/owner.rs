@@ -1,0 +1,37 @@
+//! The options of the commands that need an owner token: `renew`, `check` and `release`.
+
+use super::global::absolute;
+use super::lock::{keys_above, lock_order};
+use crate::cli::OwnerArgs;
+use crate::error::Failure;
+use crate::lock::{Key, OwnerToken};
+use crate::secret::read_token;
+
+pub struct OwnerOptions {
+    /// In lock order.
+    pub keys: Vec<Key>,
+    pub token: OwnerToken,
+}
+
+impl OwnerOptions {
+    /// A file can only be named by a flag, so it is stronger than the token of a variable.
+    pub fn resolve(args: OwnerArgs) -> Result<OwnerOptions, Failure> {
+        let mut keys = args.keys;
+        if args.tree {
+            // The variable of an `acquire --tree` names all of them.
+            let above = keys_above(&keys)?;
+            keys.retain(|key| !above.contains(key));
+            keys.extend(above);
+        }
+        let keys = lock_order(keys)?;
+        let token = match (args.token_file, args.token) {
+            (Some(path), _) => read_token(&absolute(path)?)?,
+            (None, Some(token)) => token,
+            (None, None) => {
+                let hint = "set REDLOCK_TOKEN, or give --token-file; `redlock status` shows who holds a lock";
+                return Err(Failure::usage("the owner token is missing").hint(hint));
+            }
+        };
+        Ok(OwnerOptions { keys, token })
+    }
+}
