@@ -12,6 +12,7 @@ mod free;
 mod history;
 mod index;
 mod keys;
+mod mixed_crowd;
 mod modes;
 mod one_of;
 mod permits;
@@ -231,6 +232,13 @@ macro_rules! crowds {
     };
 }
 
+/// All kinds of requests, on every kind of store.
+macro_rules! mixed_crowd {
+    ($store:ident) => {
+        tests! { $store: mixed_crowd { a_mixed_crowd } }
+    };
+}
+
 /// Of a store in which the death of a waiter is seen late. They wait most of the time, so tests/run has them apart.
 macro_rules! crowd_of_twenty {
     ($store:ident) => {
@@ -363,22 +371,22 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises replacements numbers priorities choices runs crowds;
-    local: promises replacements numbers priorities choices runs crowds;
+    redis: promises replacements numbers priorities choices runs crowds mixed_crowd;
+    local: promises replacements numbers priorities choices runs crowds mixed_crowd;
     redis62: promises numbers priorities choices runs;
     tls: promises runs;
     unix: promises;
     acl: promises numbers runs;
-    quorum3: promises_without_a_queue promises_of_a_quorum runs;
+    quorum3: promises_without_a_queue promises_of_a_quorum runs mixed_crowd;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises priorities choices runs;
-    cluster: promises replacements numbers priorities runs;
-    etcd: promises replacements crowd_of_twenty;
+    sentinel: promises priorities choices runs mixed_crowd;
+    cluster: promises replacements numbers priorities runs mixed_crowd;
+    etcd: promises replacements crowd_of_twenty mixed_crowd;
     etcd3: promises crowd_of_twenty;
-    zookeeper: promises replacements crowd_of_twenty;
+    zookeeper: promises replacements crowd_of_twenty mixed_crowd;
     zookeeper3: promises crowd_of_twenty;
-    postgres: promises replacements numbers priorities choices runs crowds;
+    postgres: promises replacements numbers priorities choices runs crowds mixed_crowd;
     postgres_on_a_socket: promises_of_a_transport;
-    pgbouncer: promises priorities choices crowd_of_twenty;
-    memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
+    pgbouncer: promises priorities choices crowd_of_twenty mixed_crowd;
+    memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty mixed_crowd;
 }

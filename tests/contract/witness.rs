@@ -17,7 +17,7 @@ use crate::harness::{Redlock, Rules, Running, Store, Witness, eventually, is_ali
 const WORKERS: usize = 50;
 const ACQUISITIONS: usize = 2000;
 /// A crowd that hangs; a busy machine may be ten times as slow as an idle one.
-const LIMIT: Duration = Duration::from_secs(450);
+pub const LIMIT: Duration = Duration::from_secs(450);
 
 /// `tests/run crowds` has all of them; otherwise one part in so many.
 fn acquisitions(part: usize) -> usize {
@@ -271,28 +271,28 @@ fn holder(store: &Store) -> Option<i32> {
 }
 
 /// Workers, each of whom runs the same program again and again.
-struct Crowd {
-    workers: Vec<Worker>,
+pub struct Crowd {
+    pub workers: Vec<Worker>,
     /// As often each worker is to be served.
     rounds: usize,
-    over: AtomicBool,
+    pub over: AtomicBool,
     /// How often a run ended with each exit status.
-    ends: Mutex<BTreeMap<i32, usize>>,
+    pub ends: Mutex<BTreeMap<i32, usize>>,
     /// How often each worker was served.
-    served: Mutex<Vec<usize>>,
+    pub served: Mutex<Vec<usize>>,
 }
 
-type Worker = Mutex<Option<Running>>;
+pub type Worker = Mutex<Option<Running>>;
 
 impl Crowd {
-    fn of(count: usize) -> Crowd {
+    pub fn of(count: usize) -> Crowd {
         let workers = (0..count).map(|_| Mutex::new(None)).collect();
         let served = Mutex::new(vec![0; count]);
         Crowd { workers, rounds: usize::MAX, over: AtomicBool::new(false), ends: Mutex::default(), served }
     }
 
     /// They work until `meanwhile` is done.
-    fn work(&self, program: impl Fn(usize) -> Redlock + Sync, meanwhile: impl FnOnce()) {
+    pub fn work(&self, program: impl Fn(usize) -> Redlock + Sync, meanwhile: impl FnOnce()) {
         thread::scope(|scope| {
             let program = &program;
             for place in 0..self.workers.len() {
@@ -322,7 +322,7 @@ impl Crowd {
     }
 
     /// Kills the one with this pid, or anyone. `false` when it has ended.
-    fn kill(&self, pid: Option<i32>, random: &mut fastrand::Rng) -> bool {
+    pub fn kill(&self, pid: Option<i32>, random: &mut fastrand::Rng) -> bool {
         let chosen = random.usize(..self.workers.len());
         self.workers.iter().enumerate().any(|(place, worker)| {
             current(worker).as_ref().is_some_and(|running| {
@@ -340,7 +340,7 @@ impl Crowd {
         self.has_served_each(self.rounds)
     }
 
-    fn has_served_each(&self, times: usize) -> bool {
+    pub fn has_served_each(&self, times: usize) -> bool {
         self.served.lock().expect("who was served").iter().all(|served| *served >= times)
     }
 
@@ -363,6 +363,6 @@ impl Drop for End<'_> {
     }
 }
 
-fn current(worker: &Worker) -> MutexGuard<'_, Option<Running>> {
+pub fn current(worker: &Worker) -> MutexGuard<'_, Option<Running>> {
     worker.lock().expect("a worker")
 }

@@ -59,6 +59,7 @@ pub use sentinel::Sentinel;
 use server_pool::{PooledServer, ServerPool};
 pub use stalled_exec::HeldUp;
 pub use tmux::Tmux;
+pub(crate) use witness::lives;
 pub use witness::{Rules, Witness};
 pub use zookeeper::{Settings, ZooKeeper, python};
 
