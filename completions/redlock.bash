@@ -13,7 +13,7 @@ _redlock_options() {
         wait) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --timeout -h --help ;;
         history) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --json -h --help ;;
         break) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --reason -y --yes -h --help ;;
-        resize) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -n --permits -h --help ;;
+        resize) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -p --permits -h --help ;;
         doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file --json --share --sql --setup -t --ttl --kill-after --replicas -h --help ;;
         config) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --check -h --help ;;
         completions) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -h --help ;;
@@ -36,7 +36,7 @@ _redlock_words() {
 # Whether the next word is the value of this one.
 _redlock_takes_value() {
     case $1 in
-        --check|--color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--history|--key|--kill-after|--label|--leftovers|--log-file|--log-format|--metrics-file|--min-hold|--on-acquire|--on-lost|--on-lost-run|--on-release|--on-wait|--once-per|--password-file|--permits|--pool|--priority|--profile|--queue-limit|--ran-within|--reason|--replicas|--sentinel-password-file|--sequence|--server|--share|--splay|--take|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--until|--user|--while-pid|--with|-E|-S|-k|-n|-p|-t) return 0 ;;
+        --check|--color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--history|--key|--kill-after|--label|--leftovers|--log-file|--log-format|--metrics-file|--min-hold|--on-acquire|--on-lost|--on-lost-run|--on-release|--on-wait|--once-per|--password-file|--permits|--pool|--priority|--profile|--queue-limit|--ran-within|--reason|--replicas|--sentinel-password-file|--sequence|--server|--share|--splay|--take|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--until|--user|--while-pid|--with|-E|-S|-k|-p|-t) return 0 ;;
         # Only a number is its limit.
         -w | --wait) [[ $2 == [0-9]* ]] ;;
         *) return 1 ;;

@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --pool --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --take --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid --with -E -S -k -n -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --pool --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --take --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid --with -E -S -k -p -t
                 contains -- $word -k --key --pool; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -227,7 +227,7 @@ complete -c redlock -n '__redlock_at renew' -l log-file -rF -d 'Add each event t
 complete -c redlock -n '__redlock_at renew' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at renew' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at renew' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
-complete -c redlock -n '__redlock_at renew' -l tree -d 'Name the keys above it, too, for `acquire --tree`'
+complete -c redlock -n '__redlock_at renew' -l tree -d 'Add the keys above KEY, as `acquire --tree` did'
 complete -c redlock -n '__redlock_at renew' -l token -x -d 'Use the owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at renew' -l token-file -rF -d 'Read the owner token from what `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at renew' -s t -l ttl -x -d 'Set how long the lease lives from now on'
@@ -250,7 +250,7 @@ complete -c redlock -n '__redlock_at check' -l log-file -rF -d 'Add each event t
 complete -c redlock -n '__redlock_at check' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at check' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at check' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
-complete -c redlock -n '__redlock_at check' -l tree -d 'Name the keys above it, too, for `acquire --tree`'
+complete -c redlock -n '__redlock_at check' -l tree -d 'Add the keys above KEY, as `acquire --tree` did'
 complete -c redlock -n '__redlock_at check' -l token -x -d 'Use the owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at check' -l token-file -rF -d 'Read the owner token from what `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at check' -l for -x -d 'Require that the lease lives at least this much longer'
@@ -274,7 +274,7 @@ complete -c redlock -n '__redlock_at release' -l log-file -rF -d 'Add each event
 complete -c redlock -n '__redlock_at release' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at release' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at release' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
-complete -c redlock -n '__redlock_at release' -l tree -d 'Name the keys above it, too, for `acquire --tree`'
+complete -c redlock -n '__redlock_at release' -l tree -d 'Add the keys above KEY, as `acquire --tree` did'
 complete -c redlock -n '__redlock_at release' -l token -x -d 'Use the owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at release' -l token-file -rF -d 'Read the owner token from what `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at release' -s h -l help -d 'Print help (see more with \'--help\')'
@@ -381,7 +381,7 @@ complete -c redlock -n '__redlock_at resize' -l log-file -rF -d 'Add each event 
 complete -c redlock -n '__redlock_at resize' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at resize' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at resize' -s k -l key -xa '(__redlock_known keys)' -d 'Name the lock, here or as the first word'
-complete -c redlock -n '__redlock_at resize' -s n -l permits -x -d 'Set the number of permits'
+complete -c redlock -n '__redlock_at resize' -s p -l permits -x -d 'Set the number of permits'
 complete -c redlock -n '__redlock_at resize' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at doctor' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached:// postgres:// postgresql:// (__redlock_known servers)' -d 'Use this store'
 complete -c redlock -n '__redlock_at doctor' -s q -l quiet -d 'Print only errors; a busy lock is not an error'

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use clap::Args;
 
 use super::pool::PoolProperty;
-use crate::lock::{DurationText, Key, Priority, Ttl, Wait};
+use crate::lock::{DurationText, Key, Metadata, Priority, Ttl, Wait};
 
 #[derive(Debug, Args)]
 pub struct LockArgs {
@@ -83,8 +83,8 @@ pub struct LockArgs {
     /// runs on without the lock. A lock taken by hand stays until its lease ends.
     #[arg(long, hide_short_help = true, env = "REDLOCK_REPLACE", value_parser = super::switch)]
     pub replace: bool,
-    /// Take the lock alone; undo --shared, --permits or --tree
-    #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits", "tree"], overrides_with = "exclusive")]
+    /// Take the lock alone; undo a configured --shared or --permits
+    #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
     pub exclusive: bool,
     /// Take a shared (reader) lock
     ///
@@ -113,11 +113,13 @@ pub struct LockArgs {
     pub take: NonZeroU32,
     /// Take a part of a tree: data/eu excludes data and data/eu/x
     ///
-    /// `/` separates the levels of KEY. redlock takes KEY alone, and the keys above it as a reader, from the top down: so it
-    /// excludes every holder of a key above KEY, of KEY and, if they use --tree, of a key below. Use --tree for all keys of a
-    /// tree, best in the configuration. It takes several locks: see SEVERAL LOCKS in redlock(1). It does not go with --one-of,
-    /// --pool, --supersede, --replace, --once-per and --sequence. Memcached refuses it (78).
-    #[arg(long, hide_short_help = true, env = "REDLOCK_TREE", value_parser = super::switch, conflicts_with_all = ["shared", "permits"])]
+    /// `/` separates the levels of KEY. redlock takes the keys above KEY as a reader, from the top down, and KEY alone. This
+    /// excludes holders of KEY and of the keys above it. It excludes holders of the keys below KEY if they use --tree, so set it
+    /// for the whole tree, best in the configuration. See SEVERAL KEYS in redlock(1).
+    ///
+    /// It does not go with --shared, --permits, --one-of, --pool, --supersede, --replace, --once-per and --sequence. Memcached
+    /// refuses it (78).
+    #[arg(long, hide_short_help = true, env = "REDLOCK_TREE", value_parser = super::switch)]
     pub tree: bool,
     /// Show others this text in status and while they wait
     ///
@@ -155,12 +157,10 @@ pub fn permits(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
 }
 
-/// The most permits that one holder takes: each has a number, which the store keeps.
-const MOST_TAKEN: u32 = 1000;
-
 fn take(text: &str) -> Result<NonZeroU32, String> {
-    let take = text.parse().ok().filter(|take: &NonZeroU32| take.get() <= MOST_TAKEN);
-    take.ok_or_else(|| format!("a holder takes 1 to {MOST_TAKEN} permits, for example --permits 16 --take 4"))
+    let most = Metadata::MOST_PERMITS;
+    let take = text.parse().ok().filter(|take: &NonZeroU32| take.get() <= most);
+    take.ok_or_else(|| format!("a holder takes 1 to {most} permits, for example --permits 16 --take 4"))
 }
 
 fn queue_limit(text: &str) -> Result<NonZeroU32, String> {

@@ -17,7 +17,7 @@ pub struct OwnerArgs {
     pub keys: Vec<Key>,
     #[command(flatten)]
     pub key_word: KeyWordArgs,
-    /// Name the keys above it, too, for `acquire --tree`
+    /// Add the keys above KEY, as `acquire --tree` did
     #[arg(long, hide_short_help = true, env = "REDLOCK_TREE", value_parser = super::switch)]
     pub tree: bool,
     /// Use the owner token that `acquire` printed

@@ -12,7 +12,7 @@ use crate::lock::Key;
 /// Set the number of permits of a lock in use
 ///
 /// More permits go to the first waiters at once. With fewer, nobody is let in until enough holders have left; nobody is
-/// stopped. Runs that wait already count with the new number. One that wants more permits than there are now fails with 78.
+/// stopped. The new number also applies to runs that already wait. A run that wants more permits than that fails with 78.
 ///
 /// The number lasts until nobody holds the lock or waits for it. Until then a run with another --permits fails with 78: give
 /// new runs the new number. Exits with 1 when the lock is not in use. etcd, ZooKeeper, a quorum and Memcached refuse it (78).
@@ -25,6 +25,6 @@ pub struct ResizeArgs {
     #[command(flatten)]
     pub key_word: KeyWordArgs,
     /// Set the number of permits
-    #[arg(id = "new_permits", short, long = "permits", value_name = "N", required = true, value_parser = permits, allow_negative_numbers = true)]
+    #[arg(id = "new_permits", short = 'p', long = "permits", value_name = "N", required = true, value_parser = permits, allow_negative_numbers = true)]
     pub permits: NonZeroU32,
 }

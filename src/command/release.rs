@@ -11,7 +11,7 @@ use crate::session::release_notice::Notice;
 use crate::session::{Context, InheritedLock};
 
 pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcome> {
-    let OwnerOptions { keys, token } = owner;
+    let OwnerOptions { keys, above, token } = owner;
     keys.iter().try_for_each(|key| refuse_in_job(key, token))?;
     keys.iter().for_each(|key| Notice::Releasing.send(key, token));
     let released = context.open_store().release(keys, token, &context.timeout());
@@ -22,10 +22,12 @@ pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcom
     for (key, _) in released {
         context.reporter.report(&Event::Released { keys: slice::from_ref(key), leftovers: None });
     }
+    // Not every lock below them was taken as a part of a tree.
+    let others: Vec<_> = others.into_iter().map(|(key, _)| key).filter(|key| !above.contains(key)).collect();
     if others.is_empty() {
         return Ok(Outcome::SUCCESS);
     }
-    let names = names(others.into_iter().map(|(key, _)| key));
+    let names = names(others);
     Err(Failure::new(NOT_HELD, not_held(&names)).into())
 }
 

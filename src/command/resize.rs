@@ -3,7 +3,7 @@
 use crate::cli::ResizeArgs;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
-use crate::lock::Resized;
+use crate::lock::{Resized, StoreError};
 use crate::session::Context;
 
 pub fn resize(args: &ResizeArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -11,7 +11,13 @@ pub fn resize(args: &ResizeArgs, context: &Context) -> anyhow::Result<Outcome> {
     if let Err(why) = context.options.server.capabilities().counted_permits {
         return Err(Failure::configuration(format!("cannot resize '{key}': {why}")).into());
     }
-    let resized = context.open_store().resize(key, permits, &context.timeout());
+    let resized = match context.open_store().resize(key, permits, &context.timeout()) {
+        Err(StoreError::OtherMode { .. }) => {
+            let reason = format!("cannot resize '{key}': it is in use as a lock without permits");
+            return Err(Failure::configuration(reason).into());
+        }
+        other => other,
+    };
     match resized.map_err(|error| context.explain(error))? {
         Resized::From(before) => {
             context.reporter.report(&Event::Resized { key, permits, before });

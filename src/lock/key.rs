@@ -30,18 +30,21 @@ impl Key {
         if self.0.starts_with(prefix) { Ok(self.clone()) } else { format!("{prefix}{self}").parse() }
     }
 
-    /// The keys above this one in a tree, whose levels `/` separates: of `a/b/c`, first `a`, then `a/b`.
+    /// The keys above this one in a tree, whose levels `/` separates: of `a/b/c`, first `a`, then `a/b`. None is shorter than
+    /// the `prefix` that all keys have.
     ///
     /// # Errors
     ///
     /// The reason why it has no place in a tree.
-    pub fn above(&self) -> Result<Vec<Key>, String> {
-        let path = self.0.strip_prefix('/').unwrap_or(&self.0);
+    pub fn above(&self, prefix: &str) -> Result<Vec<Key>, String> {
+        let all = self.0.strip_prefix(prefix).unwrap_or(&self.0);
+        let before = &self.0[..self.0.len() - all.len()];
+        let path = all.strip_prefix('/').unwrap_or(all);
         if path.split('/').any(str::is_empty) {
             return Err(format!("'{self}' has an empty level; write it as data/eu/orders"));
         }
-        let ends = self.0.match_indices('/').map(|(place, _)| &self.0[..place]);
-        ends.filter(|above| !above.is_empty()).map(str::parse).collect()
+        let ends = all.match_indices('/').map(|(place, _)| &all[..place]);
+        ends.filter(|above| !above.is_empty()).map(|above| format!("{before}{above}").parse()).collect()
     }
 
     /// As the user wrote it: what a store uses, and not fit for a terminal.
@@ -77,12 +80,19 @@ impl fmt::Display for Key {
 fn a_key_of_a_tree_has_others_above_it() {
     let above = |name: &str| {
         let key: Key = name.parse().map_err(|_| ())?;
-        key.above().map(|above| above.iter().map(Key::to_string).collect::<Vec<_>>().join(" ")).map_err(drop)
+        key.above("team/")
+            .map(|above| above.iter().map(Key::to_string).collect::<Vec<_>>().join(" "))
+            .map_err(drop)
     };
-    for (name, expected) in
-        [("a", ""), ("a/b/c", "a a/b"), ("/a/b", "/a"), ("{a}/b", "{a}"), ("a b/ü", "a b"), ("//a", "-")]
-    {
+    for (name, expected) in [
+        ("a", ""),
+        ("a/b/c", "a a/b"),
+        ("/a/b", "/a"),
+        ("{a}/b", "{a}"),
+        ("a b/ü", "a b"),
+        ("team/a/b", "team/a"),
+    ] {
         assert_eq!(above(name).unwrap_or("-".to_owned()), expected, "{name}");
     }
-    assert_eq!(["a//b", "a/", "/"].map(above), [Err(()), Err(()), Err(())]);
+    assert_eq!(["a//b", "a/", "/", "//a"].map(above), [const { Err(()) }; 4]);
 }

@@ -83,9 +83,12 @@ impl Metadata {
         (self.ttl_ms > 0).then(|| Duration::from_millis(self.ttl_ms))
     }
 
+    /// The most permits that one holder takes: each has a number, which the store keeps.
+    pub const MOST_PERMITS: u32 = 1000;
+
     /// The number of permits that it takes of a semaphore.
     pub fn weight(&self) -> u32 {
-        self.take.max(1)
+        self.take.clamp(1, Metadata::MOST_PERMITS)
     }
 
     /// As it is stored; [`Metadata::from_untrusted`] reads it.

@@ -19,9 +19,16 @@ impl Mode {
         self == other || !matches!((self, other), (Mode::Semaphore(_), _) | (_, Mode::Semaphore(_)))
     }
 
-    /// A holder in this mode has everything that the other mode gives.
+    /// A holder in this mode has everything that the other mode gives. The number of permits may have changed since it was
+    /// granted.
     pub fn covers(self, other: Mode) -> bool {
-        self == other || (self, other) == (Mode::Exclusive, Mode::Shared)
+        use Mode::{Exclusive, Semaphore, Shared};
+        self == other || matches!((self, other), (Exclusive, Shared) | (Semaphore(_), Semaphore(_)))
+    }
+
+    /// The number of permits of a semaphore.
+    pub fn permits(self) -> Option<u32> {
+        if let Mode::Semaphore(permits) = self { Some(permits.get()) } else { None }
     }
 
     /// The number of entries at the head of a queue that hold the lock. The order alone decides.

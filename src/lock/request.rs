@@ -24,9 +24,11 @@ impl Request {
         Request { key, mode, token, ttl, min_hold: Duration::ZERO, metadata: Metadata::default() }
     }
 
-    /// The request that was granted with these permits. A renewal repeats it, so that a lock that heals keeps its numbers.
+    /// The request that was granted with these permits, which may be more than it takes: a job around it has them. A renewal
+    /// repeats it, so that a lock that heals keeps its numbers.
     pub fn with_permits(self, permits: Permits) -> Request {
-        let metadata = Metadata { permits, ..self.metadata };
+        let take = u32::try_from(permits.numbers().len()).unwrap_or(0).max(self.metadata.take);
+        let metadata = Metadata { take, permits, ..self.metadata };
         Request { metadata, ..self }
     }
 

@@ -79,12 +79,18 @@ impl LockOptions {
         // The keys of a pool have the prefix of all keys by now.
         let member = |(member, key): (&PoolMember, &Key)| member.with_key(key);
         let pool = inputs.files.pool.iter().zip(&args.keys).map(member).collect();
-        let is_tree = args.tree && mode == Mode::Exclusive && !args.exclusive;
-        let above = if is_tree { keys_above(&args.keys)? } else { Vec::new() };
+        let above = if args.tree { keys_above(&args.keys, inputs.files.key_prefix())? } else { Vec::new() };
         if let Some(outer) = args.keys.iter().find(|key| above.contains(key)) {
             return Err(Failure::usage(format!(
-                "--tree: '{outer}' contains another of the keys; leave that one out"
+                "--tree: '{outer}' contains other keys that are given; leave them out"
             )));
+        }
+        if above.len() + args.keys.len() > MAX_KEYS {
+            let count = above.len();
+            let why = format!(
+                "--tree adds {count} keys; one command takes at most {MAX_KEYS}, so use fewer levels"
+            );
+            return Err(Failure::usage(why));
         }
         let keys = lock_order([&args.keys[..], &above].concat())?;
         let min_hold = args.min_hold.map_or(Duration::ZERO, |text| text.0);
@@ -98,7 +104,7 @@ impl LockOptions {
             Some(wait) => wait.unwrap_or(Wait::Forever),
             None => Wait::No,
         };
-        if let Some((option, why)) = contradiction(args, &keys, wait, &inputs.global.server.capabilities()) {
+        if let Some((option, why)) = contradiction(args, &keys, wait, inputs) {
             let setting = inputs.files.setting(&option.replace('_', "-"));
             return Err(Failure::configuration(format!("{}: {why}", inputs.sources.name(option, setting))));
         }
@@ -130,32 +136,34 @@ fn contradiction(
     args: &LockArgs,
     keys: &[Key],
     wait: Wait,
-    store: &Capabilities,
+    inputs: &Inputs,
 ) -> Option<(&'static str, &'static str)> {
+    let (store, takes_from_file) =
+        (inputs.global.server.capabilities(), inputs.files.setting("take").is_some());
     let no_queue = "waiters form no queue in this store, so nobody knows who they are; leave it out";
     let (waits, supersedes) = (!matches!(wait, Wait::No), args.supersede || args.replace);
     let is_shared = !args.exclusive && (args.shared || args.permits.is_some());
     let cannot_wait = store.one_of.err().unwrap_or_default();
     // Whatever number of members --with leaves.
     let chooses = args.one_of || args.pool.is_some();
-    let (permits, takes_several) = (args.permits, args.take.get() > 1);
-    let is_tree = args.tree && !args.exclusive;
+    let permits = args.permits;
     let no_readers = store.shared.err().unwrap_or_default();
     let refused = [
-        ("tree", is_tree && !no_readers.is_empty(), no_readers),
+        ("tree", args.tree && !no_readers.is_empty(), no_readers),
+        ("tree", args.tree && is_shared, "it takes KEY alone; leave out --shared and --permits"),
         (
             "tree",
-            is_tree && chooses,
+            args.tree && chooses,
             "it does not go with --one-of or --pool, which take one of several keys",
         ),
         (
             "tree",
-            is_tree && supersedes,
+            args.tree && supersedes,
             "it does not go with --supersede or --replace, which are for one lock",
         ),
         (
             "take",
-            takes_several && permits.is_none(),
+            args.take.get() > 1 && permits.is_none() && !takes_from_file,
             "it takes several permits of a semaphore; add --permits",
         ),
         (
@@ -244,9 +252,9 @@ pub fn kill_after(chosen: Option<DurationText>, ttl: Ttl) -> Duration {
 /// The environment of a command takes 128 KiB for one variable (execve(2)), and REDLOCK_OUTER has each key and more.
 const MAX_KEYS: usize = 64;
 
-/// The keys above these in a tree, each once.
-pub fn keys_above(keys: &[Key]) -> Result<Vec<Key>, Failure> {
-    let all: Result<Vec<_>, _> = keys.iter().map(Key::above).collect();
+/// The keys above these in a tree, each once. All keys have this prefix.
+pub fn keys_above(keys: &[Key], prefix: Option<&str>) -> Result<Vec<Key>, Failure> {
+    let all: Result<Vec<_>, _> = keys.iter().map(|key| key.above(prefix.unwrap_or_default())).collect();
     let mut all = all.map_err(|why| Failure::usage(format!("--tree: {why}")))?.concat();
     all.sort();
     all.dedup();

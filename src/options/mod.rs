@@ -163,9 +163,7 @@ fn needs_history(option: &str, lock: &LockOptions, inputs: &Inputs) -> Result<()
     match inputs.global.server.capabilities().history {
         Err(why) => refuse(why),
         Ok(_) if lock.one_of => refuse("each lock has a history of its own; name one of them"),
-        Ok(_) if !lock.above.is_empty() => {
-            refuse("it does not go with --tree; use --min-hold or a key without it")
-        }
+        Ok(_) if !lock.above.is_empty() => refuse("it does not go with --tree; leave one of them out"),
         Ok(_) if lock.mode != Mode::Exclusive => {
             refuse("holders of a shared lock or a permit start at the same time; use an exclusive lock")
         }

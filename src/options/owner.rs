@@ -10,19 +10,19 @@ use crate::secret::read_token;
 pub struct OwnerOptions {
     /// In lock order.
     pub keys: Vec<Key>,
+    /// The keys above others in a tree, also among `keys`.
+    pub above: Vec<Key>,
     pub token: OwnerToken,
 }
 
 impl OwnerOptions {
     /// A file can only be named by a flag, so it is stronger than the token of a variable.
-    pub fn resolve(args: OwnerArgs) -> Result<OwnerOptions, Failure> {
+    pub fn resolve(args: OwnerArgs, prefix: Option<&str>) -> Result<OwnerOptions, Failure> {
+        let above = if args.tree { keys_above(&args.keys, prefix)? } else { Vec::new() };
         let mut keys = args.keys;
-        if args.tree {
-            // The variable of an `acquire --tree` names all of them.
-            let above = keys_above(&keys)?;
-            keys.retain(|key| !above.contains(key));
-            keys.extend(above);
-        }
+        // The variable of an `acquire --tree` names all of them.
+        keys.retain(|key| !above.contains(key));
+        keys.extend(above.clone());
         let keys = lock_order(keys)?;
         let token = match (args.token_file, args.token) {
             (Some(path), _) => read_token(&absolute(path)?)?,
@@ -32,6 +32,6 @@ impl OwnerOptions {
                 return Err(Failure::usage("the owner token is missing").hint(hint));
             }
         };
-        Ok(OwnerOptions { keys, token })
+        Ok(OwnerOptions { keys, above, token })
     }
 }

@@ -14,8 +14,8 @@ use crate::user::UserAtHost;
 /// The job has ended, and somebody waits for the prompt.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Adds this run to the history of each lock that it was granted, or counts it where it was not, but for those that it takes
-/// for the sake of others below them. A failure leaves a gap in the history.
+/// Adds this run to the history of each lock that it was granted, or counts it where it was not. Locks that it takes for the
+/// sake of others below them are left out. A failure leaves a gap in the history.
 pub fn record(outcome: Outcome, options: &RunOptions, store: &mut dyn Store, context: &Context) {
     let (keep, above) = (options.history, &options.lock.above[..]);
     record_within(&Timeout::of(PATIENCE), outcome, keep, above, store, context);

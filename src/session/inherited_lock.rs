@@ -53,6 +53,7 @@ impl InheritedLock {
         context: &Context,
     ) -> anyhow::Result<Option<Lease>> {
         let Ok(token) = self.token.parse() else { return Ok(None) };
+        let (wanted, has) = (request.metadata.weight() as usize, self.permits.numbers().len().max(1));
         let request = Request { token, ..request.clone() }.with_permits(self.permits.clone());
         let sent = BootTime::now();
         let timeout = Timeout::or_interrupt(context.options.connect_timeout, interrupt);
@@ -71,6 +72,13 @@ impl InheritedLock {
             let reason = format!(
                 "an enclosing job holds '{}' as {}, so this one would wait for it forever; ask for the same kind in both",
                 request.key, status.mode
+            );
+            return Err(Failure::configuration(reason).into());
+        }
+        if wanted > has {
+            let reason = format!(
+                "an enclosing job holds {has} of the permits of '{}', and --take {wanted} is more; take as many in both",
+                request.key
             );
             return Err(Failure::configuration(reason).into());
         }

@@ -27,6 +27,36 @@ usb-bus = "3"
 [pools.lonely.one]
 "#;
 
+/// A tree below the prefix of a team. What a line says does not take a key out of it.
+#[test]
+fn a_tree_in_the_configuration() {
+    let lab = Lab::new();
+    let tree = "key-prefix = \"team/\"\npermits = 3\n[keys.\"data*\"]\ntree = true\ntake = 2\n";
+    fs::write(&lab.1, format!("server = \"{}\"\n{tree}", lab.0.url)).expect("a file");
+    let keys = ["-k", "data/eu/orders", "--", "printenv", "REDLOCK_KEY"];
+    for options in [&["run"][..], &["run", "-x"]] {
+        let ran = lab.redlock(&[options, &keys].concat()).run().expect(0);
+        assert_eq!(ran.stdout, "team/data\nteam/data/eu\nteam/data/eu/orders\n");
+    }
+    for other in ["--shared", "--permits=2"] {
+        let refused = lab.redlock(&[&["run", other][..], &keys].concat()).run().expect(78);
+        assert!(
+            refused.stderr.contains("it takes KEY alone; leave out --shared and --permits"),
+            "{refused:?}"
+        );
+    }
+    let script = "eval \"$(\"$0\" acquire -k data/eu --format env)\" && \"$0\" check && \"$0\" renew && \"$0\" release";
+    let script = Redlock::under("sh", &["-c", script, env!("CARGO_BIN_EXE_redlock")]);
+    script.env("REDLOCK_CONFIG", &lab.1).run().expect(0);
+    // The same lock was not taken as a part of the tree.
+    let file = lab.0.folder.path("token").display().to_string();
+    let by_hand = |command, tree| {
+        let call = lab.redlock(&[command, "-k", "data/us", "--token-file", &file]);
+        call.env("REDLOCK_TREE", tree).run().code()
+    };
+    assert_eq!((by_hand("acquire", "false"), by_hand("release", "true")), (0, 0));
+}
+
 struct Lab(Store, String);
 
 impl Lab {

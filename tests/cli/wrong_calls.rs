@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 177] = [
+const CALLS: [(&str, &str, i32); 191] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -577,6 +577,52 @@ const CALLS: [(&str, &str, i32); 177] = [
     (
         "redlock run x --replace -w --shared true",
         "--replace: it takes the place of one holder; use it with an exclusive lock",
+        78,
+    ),
+    ("redlock run x --take 2 true", "--take: it takes several permits of a semaphore; add --permits", 78),
+    ("redlock run x -p 2 --take 3 true", "--take: it is more than the number of --permits", 78),
+    (
+        "redlock run x -p 2000 --take 1001 true",
+        "invalid value '1001' for '--take <N>': a holder takes 1 to 1000 permits, for example --permits 16 --take 4; …",
+        64,
+    ),
+    (
+        "redlock run x -p 4 --take 2 -S etcd://a true",
+        "--take: each entry of this store's queue is one of a fixed number of permits; use Redis, local: or PostgreSQL",
+        78,
+    ),
+    ("redlock resize x", "the following required arguments were not provided: --permits <N>; …", 64),
+    (
+        "redlock resize x -p 0",
+        "invalid value '0' for '--permits <N>': the number of permits is 1 or more, for example --permits 3; …",
+        64,
+    ),
+    (
+        "redlock resize x -p 2 -S zk://a",
+        "cannot resize 'x': each entry of this store's queue is one of a fixed number of permits; …",
+        78,
+    ),
+    ("redlock resize x -p 2 -S memcached://a", "cannot resize 'x': Memcached has no permits", 78),
+    ("redlock run --tree a//b true", "--tree: 'a//b' has an empty level; write it as data/eu/orders", 64),
+    (
+        "redlock run --tree -k a -k a/b true",
+        "--tree: 'a' contains other keys that are given; leave them out",
+        64,
+    ),
+    ("redlock run --tree -s a/b true", "--tree: it takes KEY alone; leave out --shared and --permits", 78),
+    (
+        "redlock run --tree --one-of -k a -k b true",
+        "--tree: it does not go with --one-of or --pool, which take one of several keys",
+        78,
+    ),
+    (
+        "redlock run --tree a/b --once-per 1h true",
+        "--once-per: it does not go with --tree; leave one of them out",
+        78,
+    ),
+    (
+        "redlock run --tree a/b -S memcached://x true",
+        "--tree: Memcached holds exclusive locks only; use another store for shared ones",
         78,
     ),
     (

@@ -165,6 +165,7 @@ macro_rules! numbers {
                 a_permit_that_heals_keeps_its_number
                 a_heavy_job_takes_several
                 a_light_job_does_not_overtake_a_heavy_one
+                a_job_inside_has_the_permits_of_the_outer_one
                 several_permits_are_one_lease
                 the_number_of_permits_changes
                 a_waiter_that_is_too_heavy_learns_of_it

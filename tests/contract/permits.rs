@@ -171,6 +171,15 @@ pub fn a_light_job_does_not_overtake_a_heavy_one(store: &Store) {
     assert_eq!(store.order(), ["heavy", "light"]);
 }
 
+/// A job inside has what the outer one took, and no more, also when the number of permits has changed.
+pub fn a_job_inside_has_the_permits_of_the_outer_one(store: &Store) {
+    let inner = r#""$0" resize X -p 6 -q && "$0" run X -p 3 --take 2 -- sh -c 'echo $REDLOCK_PERMIT' && "$0" run X -p 6 --take 3 true"#;
+    let job = ["--take", "2", "--", "sh", "-c", inner, env!("CARGO_BIN_EXE_redlock")];
+    let ran = store.redlock(&[&THREE[..], &job].concat()).run().expect(78);
+    assert_eq!(ran.stdout, "0,1\n");
+    assert!(ran.stderr.contains("holds 2 of the permits of 'X', and --take 3 is more"), "{ran:?}");
+}
+
 /// Several permits of one holder are healed, and told of a break, together.
 pub fn several_permits_are_one_lease(store: &Store) {
     let ttl = store.ttl(3000);
@@ -181,8 +190,11 @@ pub fn several_permits_are_one_lease(store: &Store) {
     let mut next = hold(store, "next", &[]);
     assert_eq!(number_of(store, &mut next, "next"), "2");
     store.redlock(&["break", "X", "--yes"]).run().expect(0);
-    for holder in [heavy, next] {
-        holder.finish().expect(79);
+    for (holder, heals) in [(heavy, 1), (next, 0)] {
+        let ended = holder.finish().expect(79);
+        // What is broken is not healed.
+        assert_eq!(ended.stderr.matches("it is held again").count(), heals, "{ended:?}");
+        assert!(ended.stderr.contains("it was broken with"), "{ended:?}");
     }
     eventually(Duration::from_secs(20), "nothing is left", || numbers(store).is_empty());
 }

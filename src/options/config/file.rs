@@ -12,7 +12,7 @@ use toml::{Spanned, Value};
 
 use super::KEY_PREFIX;
 use super::pool::{self, PoolMember};
-use super::section::{CONTRADICTIONS, Place, Scope, Section, Setting};
+use super::section::{FILE_CONTRADICTIONS, Place, Scope, Section, Setting};
 use super::value::{refusal, words};
 use crate::error::Failure;
 use crate::options::key_pattern::KeyPattern;
@@ -76,7 +76,7 @@ pub fn read_text(text: &str) {
 
 fn contradiction(section: &Section) -> Option<String> {
     let [one, other] =
-        CONTRADICTIONS.into_iter().find(|pair| pair.iter().all(|name| section.asks_for(name)))?;
+        FILE_CONTRADICTIONS.into_iter().find(|pair| pair.iter().all(|name| section.asks_for(name)))?;
     Some(format!("{}: {one} cannot be used with {other}", section.setting(one)?.place))
 }
 

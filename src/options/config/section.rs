@@ -11,8 +11,11 @@ use crate::cli::switch;
 use crate::options::key_pattern::KeyPattern;
 
 /// Settings that contradict each other, see `conflicts_with` in [`crate::cli`].
-pub const CONTRADICTIONS: [[&str; 2]; 4] =
-    [["quiet", "verbose"], ["shared", "permits"], ["tree", "permits"], ["tree", "shared"]];
+pub const CONTRADICTIONS: [[&str; 2]; 2] = [["quiet", "verbose"], ["shared", "permits"]];
+
+/// The same in files. On a command line, nothing undoes `tree`.
+pub const FILE_CONTRADICTIONS: [[&str; 2]; 4] =
+    [CONTRADICTIONS[0], CONTRADICTIONS[1], ["tree", "permits"], ["tree", "shared"]];
 
 /// The calls that a section is about.
 #[derive(Clone, Debug, PartialEq)]

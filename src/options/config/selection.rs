@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::{self, ConfigFile};
 use super::pool::{PoolQuery, members};
-use super::section::{CONTRADICTIONS, Scope, Section, Setting};
+use super::section::{FILE_CONTRADICTIONS, Scope, Section, Setting};
 use super::{Config, KEY_PREFIX};
 use crate::error::Failure;
 use crate::lock::Key;
@@ -168,7 +168,9 @@ fn files_of_system() -> Result<Vec<PathBuf>, Failure> {
 pub fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Config {
     let mut settings = BTreeMap::new();
     for section in sections {
-        for [one, other] in CONTRADICTIONS.into_iter().flat_map(|[one, other]| [[one, other], [other, one]]) {
+        for [one, other] in
+            FILE_CONTRADICTIONS.into_iter().flat_map(|[one, other]| [[one, other], [other, one]])
+        {
             if section.asks_for(one) {
                 settings.remove(other);
             }

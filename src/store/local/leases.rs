@@ -57,7 +57,7 @@ impl Leases {
     /// One more holder in this mode is allowed, which takes so many permits.
     pub fn admits(&self, mode: Mode, take: u32) -> bool {
         match self.held() {
-            None => true,
+            None => mode.permits().is_none_or(|permits| take <= permits),
             Some(Mode::Exclusive) => false,
             Some(held) if held != mode => false,
             Some(Mode::Shared) => true,

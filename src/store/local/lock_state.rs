@@ -177,7 +177,7 @@ impl<'a> LockState<'a> {
             last.mode = mode;
             write_lock(self.tx, self.key, last)?;
         }
-        let mut wake = queue::resize(self.tx, self.key, mode, permits, self.host)?;
+        let mut wake = queue::resize(self.tx, self.key, permits, self.host)?;
         wake.extend(self.hand_over(None)?);
         Ok((Ok(Resized::From(before)), wake))
     }

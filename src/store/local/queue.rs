@@ -209,12 +209,11 @@ pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<Q
 pub fn resize(
     tx: &Transaction,
     key: &Key,
-    mode: Mode,
     permits: NonZeroU32,
     host: &Host,
 ) -> rusqlite::Result<Vec<QueueEntry>> {
     let mut rename = tx.prepare("UPDATE waiter SET mode = ?2 WHERE key = ?1")?;
-    rename.execute(params![key.as_str(), mode.to_string()])?;
+    rename.execute(params![key.as_str(), Mode::Semaphore(permits).to_string()])?;
     let too_heavy = |entry: &QueueEntry| entry.metadata.weight() > permits.get();
     let leaving: Vec<QueueEntry> = alive(tx, key, host)?.into_iter().filter(too_heavy).collect();
     for entry in &leaving {

@@ -47,7 +47,7 @@ impl Postgres {
             let request = &requests[*index];
             let key = KeyStatements::of(&request.key, &request.token);
             statements.extend(key.lock_made());
-            statements.extend(key.queue(request, "", Priority::BEHIND_ALL));
+            statements.extend(key.queue(request, "", Priority::BEHIND_ALL, false));
             statements.push(key.demand());
             of_each = statements.len() / (1 + order.iter().position(|other| other == index).unwrap_or(0));
         }

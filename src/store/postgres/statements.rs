@@ -69,10 +69,16 @@ impl<'a> KeyStatements<'a> {
     }
 
     /// Takes a place in the queue, gives the lock to the first ones, and confirms it where that is us.
-    pub fn queue(&self, request: &Request, channel: &str, head_start: i64) -> [Statement; 6] {
+    pub fn queue(
+        &self,
+        request: &Request,
+        channel: &str,
+        head_start: i64,
+        has_waited: bool,
+    ) -> [Statement; 6] {
         let [tidy, serve, settle] = self.hand_over();
         let confirm_holder = self.leased(sql!("confirm_holder"), request);
-        let join = self.join(request, channel, head_start, &[]);
+        let join = self.join(request, channel, head_start, &[], has_waited);
         [join, tidy, serve, self.confirm(request), confirm_holder, settle]
     }
 
@@ -84,16 +90,42 @@ impl<'a> KeyStatements<'a> {
         let head_start = request.metadata.priority.head_start_micros();
         let leave = Statement::of(sql!("leave_others"), [&names_of(keys), &self.owner]);
         let give = Statement::of(sql!("give_others"), [self.key.as_str(), &self.owner, &names_of(later)]);
-        [self.join(request, channel, head_start, keys), tidy, serve, self.confirm(request), leave, give]
+        [
+            self.join(request, channel, head_start, keys, false),
+            tidy,
+            serve,
+            self.confirm(request),
+            leave,
+            give,
+        ]
     }
 
     /// Takes a place in the queue, unless one of `others` is held already.
-    fn join(&self, request: &Request, channel: &str, head_start: i64, others: &[&Key]) -> Statement {
+    fn join(
+        &self,
+        request: &Request,
+        channel: &str,
+        head_start: i64,
+        others: &[&Key],
+        has_waited: bool,
+    ) -> Statement {
         let (mode, metadata) = (request.mode.to_string(), request.metadata.to_json());
         let head_start = head_start.to_string();
         let skew = Priority::CLOCK_SKEW.as_micros().to_string();
         let others = names_of(others);
-        let values = [self.key.as_str(), &self.owner, &mode, channel, &metadata, &head_start, &skew, &others];
+        let (take, waited) = (request.metadata.weight().to_string(), if has_waited { "waited" } else { "" });
+        let values = [
+            self.key.as_str(),
+            &self.owner,
+            &mode,
+            channel,
+            &metadata,
+            &head_start,
+            &skew,
+            &others,
+            &take,
+            waited,
+        ];
         Statement::of(sql!("join"), values)
     }
 

@@ -136,7 +136,8 @@ impl Store for Postgres {
         let mut statements: Vec<Statement> = self.listen().into_iter().collect();
         let first = statements.len();
         statements.extend(key.lock_made());
-        statements.extend(key.queue(request, &self.channel(), request.metadata.priority.head_start_micros()));
+        let head_start = request.metadata.priority.head_start_micros();
+        statements.extend(key.queue(request, &self.channel(), head_start, self.is_waiting));
         statements.push(key.see());
         (self.is_waiting, self.has_waited) = (true, true);
         let rows = self.repeat(&statements, Commit::Durable, timeout)?;
@@ -192,7 +193,7 @@ impl Store for Postgres {
         }
         let [.., settle] = key.hand_over();
         let rows = self.database.transact(&[key.lock(), renew, renew_holder, settle], timeout)?;
-        if !rows[1].is_empty() || !rows[2].is_empty() {
+        if !rows[1].is_empty() || rows[2].len() >= request.metadata.weight() as usize {
             return Ok(Renewal::Extended);
         }
         if let Some(FencingToken(fence)) = fence.filter(|_| request.mode != Mode::Exclusive) {

@@ -8,10 +8,10 @@ WITH used AS MATERIALIZED (
     WHERE l.key = $1::text AND used.mode LIKE 'permits:%' AND l.mode LIKE 'permits:%'
 ), stays AS (
     UPDATE redlock.waiter w SET mode = 'permits:' || $2::text FROM used
-    WHERE w.key = $1::text AND used.mode LIKE 'permits:%' AND coalesce((w.metadata::json->>'take')::bigint, 1) <= $2::text::bigint
+    WHERE w.key = $1::text AND used.mode LIKE 'permits:%' AND w.take <= $2::text::bigint
 ), goes AS (
     DELETE FROM redlock.waiter w USING used
-    WHERE w.key = $1::text AND used.mode LIKE 'permits:%' AND coalesce((w.metadata::json->>'take')::bigint, 1) > $2::text::bigint
+    WHERE w.key = $1::text AND used.mode LIKE 'permits:%' AND w.take > $2::text::bigint
     RETURNING w.channel
 )
 SELECT mode, (SELECT count(pg_notify(channel, 'first')) FROM goes WHERE channel IS NOT NULL) FROM used

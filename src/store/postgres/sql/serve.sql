@@ -1,6 +1,9 @@
 -- Gives the lock to the first waiters, as many as there is room for, and tells them. It does nothing while a transaction with
 -- redlock.fenced() goes on. A waiter has three seconds to confirm.
-WITH row AS MATERIALIZED (
+WITH moment AS MATERIALIZED (
+    -- The permits of one holder are one lease: they end together.
+    SELECT clock_timestamp() + '3 s' AS ends
+), row AS MATERIALIZED (
     SELECT key, mode, until, greatest(fence + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS fence
     FROM redlock.lock
     WHERE key = $1::text AND EXISTS (SELECT FROM redlock.waiter WHERE key = $1::text)
@@ -20,9 +23,8 @@ WITH row AS MATERIALIZED (
 ), served AS MATERIALIZED (
     SELECT * FROM (
         -- Each permit that a waiter takes is a place.
-        SELECT w.*, weight.take, (sum(weight.take) OVER (ORDER BY w.ticket))::bigint AS last_place
-        FROM row, first, redlock.waiter w, LATERAL (SELECT CASE
-            WHEN w.mode LIKE 'permits:%' THEN coalesce((w.metadata::json->>'take')::bigint, 1) ELSE 1 END AS take) weight
+        SELECT w.*, sum(w.take) OVER (ORDER BY w.ticket) AS last_place
+        FROM row, first, redlock.waiter w
         WHERE w.key = row.key AND w.ticket < coalesce((
             SELECT ticket FROM redlock.waiter o, first f WHERE o.key = $1::text AND o.mode <> f.mode ORDER BY ticket LIMIT 1),
             9223372036854775807)
@@ -36,7 +38,8 @@ WITH row AS MATERIALIZED (
     SELECT number, row_number() OVER (ORDER BY number) AS place
     FROM first, generate_series(0, CASE WHEN first.mode LIKE 'permits:%'
         THEN (SELECT number FROM held) + (SELECT count(*) FROM place) - 1 ELSE -1 END) number
-    WHERE NOT EXISTS (SELECT FROM redlock.holder WHERE key = $1::text AND permit = number AND until > clock_timestamp())
+    WHERE number NOT IN (
+        SELECT permit FROM redlock.holder WHERE key = $1::text AND permit IS NOT NULL AND until > clock_timestamp())
 ), taken AS (
     UPDATE redlock.lock l SET mode = s.mode, fence = s.last, since = clock_timestamp(), hold_until = NULL, broken = NULL,
         owner = CASE WHEN s.mode = 'exclusive' THEN s.owner END,
@@ -51,8 +54,8 @@ WITH row AS MATERIALIZED (
         AND (until <= clock_timestamp() OR (SELECT mode FROM row) = 'exclusive')
 ), holders AS (
     INSERT INTO redlock.holder (key, fence, owner, since, until, permit, metadata)
-    SELECT key, fence, owner, clock_timestamp(), clock_timestamp() + '3 s', number, metadata
-    FROM served JOIN place USING (ticket) LEFT JOIN free USING (place) WHERE mode <> 'exclusive'
+    SELECT key, fence, owner, clock_timestamp(), ends, number, metadata
+    FROM moment, served JOIN place USING (ticket) LEFT JOIN free USING (place) WHERE mode <> 'exclusive'
 ), gone AS (
     DELETE FROM redlock.waiter WHERE key = $1::text AND ticket IN (SELECT ticket FROM served)
 )

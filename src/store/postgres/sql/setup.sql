@@ -61,6 +61,8 @@ CREATE TABLE IF NOT EXISTS redlock.waiter (
     channel text,
     process int,
     server_start timestamptz NOT NULL,
+    -- The permits of a semaphore that it wants.
+    take int NOT NULL DEFAULT 1 CHECK (take BETWEEN 1 AND 1000),
     metadata text NOT NULL DEFAULT '{}',
     PRIMARY KEY (key, ticket)
 );

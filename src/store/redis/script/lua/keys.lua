@@ -45,6 +45,8 @@ local DOUBT, ANSWER = 300, 200
 local MISSED = 12500
 -- A queue that no waiter has asked about for a minute is forgotten.
 local QUEUE_RETENTION = 60000
+-- A holder has so many permits at most: see `Metadata::MOST_PERMITS`.
+local MOST_PERMITS = 1000
 -- Numbers in Lua are exact up to here.
 local HIGHEST_FENCE = 9007199254740991
 

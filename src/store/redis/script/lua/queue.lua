@@ -67,11 +67,16 @@ local function read_owner()
   return owner
 end
 
+-- The metadata of a request for permits. Any user of the server may have written them.
+local function request_of(metadata)
+  local is_read, request = pcall(cjson.decode, metadata)
+  return is_read and type(request) == 'table' and request or {}
+end
+
 -- The number of permits that a request with these metadata wants.
 local function take_of(mode, metadata)
-  if not is_semaphore(mode) then return 1 end
-  local is_read, request = pcall(cjson.decode, metadata)
-  return is_read and type(request) == 'table' and tonumber(request.take) or 1
+  local take = is_semaphore(mode) and tonumber(request_of(metadata).take)
+  return take and take >= 1 and take <= MOST_PERMITS and math.floor(take) or 1
 end
 
 local function capacity(mode)
@@ -81,6 +86,17 @@ end
 -- The number of permits of one of `held_by`.
 local function permits_of(holder)
   return holder.permits and #holder.permits or 1
+end
+
+-- The numbers of all permits that are held.
+local function numbers_held()
+  local numbers = {}
+  for _, holder in pairs(held_by) do
+    for _, permit in ipairs(holder.permits or {}) do
+      numbers[permit] = true
+    end
+  end
+  return numbers
 end
 
 -- Reads who holds the lock. `last_mode` is the mode of the last grant, for a lock that another program removed.
@@ -127,7 +143,7 @@ local function write_holder(token)
 end
 
 local function admits(mode, take)
-  if not held then return true end
+  if not held then return not is_semaphore(mode) or take <= capacity(mode) end
   if held == 'exclusive' or mode ~= held then return false end
   return held == 'shared:' or used + take <= capacity(held)
 end
@@ -220,18 +236,13 @@ local function grant(token, mode, metadata, ttl, last, claim)
     local permits, take = nil, take_of(mode, metadata)
     if mode ~= 'shared:' then
       -- The lowest numbers that no other holder has.
-      local taken, number = {}, 0
-      for _, holder in pairs(held_by) do
-        for _, permit in ipairs(holder.permits or {}) do
-          taken[permit] = true
-        end
-      end
+      local taken, permit = numbers_held(), 0
       permits = {}
       while #permits < take do
-        if not taken[number] then
-          permits[#permits + 1] = number
+        if not taken[permit] then
+          permits[#permits + 1] = permit
         end
-        number = number + 1
+        permit = permit + 1
       end
     end
     held_by[token] = {fence = fence, since = since, ['until'] = since + ttl, ttl = ttl, metadata = metadata,

@@ -52,14 +52,7 @@ elseif fence ~= '' and mode ~= 'exclusive' and admits(mode, take_of(mode, metada
     and (not known[1] or now() - tonumber(known[5] or 0) < ttl) then
   -- The server lost its data not long ago, there is room, and the lock was not held exclusively since. The permits may have
   -- been given to another.
-  local is_read, request = pcall(cjson.decode, metadata)
-  local permits = is_read and type(request) == 'table' and request.permits or nil
-  local given = {}
-  for _, holder in pairs(held_by) do
-    for _, permit in ipairs(holder.permits or {}) do
-      given[permit] = true
-    end
-  end
+  local permits, given = request_of(metadata).permits, numbers_held()
   for _, permit in ipairs(permits or {}) do
     if given[permit] then return {'lost', describe()} end
   end

@@ -1,7 +1,7 @@
 -- The functions that acquire a lock, for acquire.lua and acquire_one.lua. ARGV 4: ttl, 5: metadata, 6: 'once', 'queue' (take a place in the
 -- queue), or 'insist' (as 'queue', when the wait for a lease of lost data has ended), 7: the ticket that the waiter has, or '',
 -- 8: the min-hold in milliseconds, 9: the mode, 10: the head start of the priority, and 11: what the clock may have been ahead
--- before, both in microseconds. Locks of different modes have all of them in 9, one after the other.
+-- before, both in microseconds. Where locks differ in their modes, 9 lists one for each.
 local ttl, metadata, queueing, ticket = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 local member = me .. ' ' .. ARGV[9] .. ' ' .. metadata
 local modes = {}
@@ -79,7 +79,7 @@ local function refuse(number)
   local there, take = held or first and current(mode_of(first), last), take_of(wanted, metadata)
   if there and there ~= wanted and (is_semaphore(there) or is_semaphore(wanted)) then
     -- Only a waiter that came before may have another number of permits.
-    if ticket == '' or there ~= mode or take > capacity(there) then
+    if ARGV[7] == '' or there ~= mode or take > capacity(there) then
       return {'mode', number, there}
     end
   end

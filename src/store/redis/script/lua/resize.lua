@@ -7,7 +7,8 @@ if not there then return {'free'} end
 if not is_semaphore(there) then return {'mode', there} end
 if held then
   held = 'permits:' .. ARGV[4]
-  redis.call('SET', lock, held, 'KEEPTTL')
+  local _, latest = left()
+  redis.call('SET', lock, held, 'PX', integer(math.max(latest - now(), 1)))
   redis.call('HSET', state, 'kind', held)
 end
 redis.call('HSET', state, 'permits', ARGV[4])
