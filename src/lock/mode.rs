@@ -19,11 +19,9 @@ impl Mode {
         self == other || !matches!((self, other), (Mode::Semaphore(_), _) | (_, Mode::Semaphore(_)))
     }
 
-    /// A holder in this mode has everything that the other mode gives. The number of permits may have changed since it was
-    /// granted.
+    /// A holder in this mode has everything that the other mode gives.
     pub fn covers(self, other: Mode) -> bool {
-        use Mode::{Exclusive, Semaphore, Shared};
-        self == other || matches!((self, other), (Exclusive, Shared) | (Semaphore(_), Semaphore(_)))
+        self == other || (self, other) == (Mode::Exclusive, Mode::Shared)
     }
 
     /// The number of permits of a semaphore.

@@ -9,7 +9,9 @@ use super::Context;
 use crate::clock::BootTime;
 use crate::error::Failure;
 use crate::job::{is_below, own_pid_namespace};
-use crate::lock::{FencingToken, Key, Lease, OwnerToken, Permits, Renewal, Request, StoreAdmin, Timeout};
+use crate::lock::{
+    FencingToken, Key, Lease, Mode, OwnerToken, Permits, Renewal, Request, StoreAdmin, Timeout,
+};
 use crate::report::acquired::{FENCE, KEY, PERMIT, TOKEN, lines, permits};
 
 /// All inherited locks as JSON; [`KEY`], [`TOKEN`] and [`FENCE`] have the innermost ones.
@@ -23,6 +25,9 @@ pub struct InheritedLock {
     fence: u64,
     #[serde(default, skip_serializing_if = "Permits::is_empty")]
     permits: Permits,
+    /// The number of permits that there were when it was granted, which `redlock resize` may have changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<u32>,
     /// The guard of the `redlock run` that holds and renews it; `None` when it was acquired by hand.
     guard: Option<u32>,
     /// The namespace in which the guard has its pid: a process elsewhere may have the same one.
@@ -68,7 +73,7 @@ impl InheritedLock {
         }
         let status = store.status(std::slice::from_ref(&request.key), &timeout);
         let status = status.map_err(|error| context.explain(error))?;
-        if let Some(status) = status.first().filter(|status| !status.mode.covers(request.mode)) {
+        if let Some(status) = status.first().filter(|status| !self.covers(status.mode, request.mode)) {
             let reason = format!(
                 "an enclosing job holds '{}' as {}, so this one would wait for it forever; ask for the same kind in both",
                 request.key, status.mode
@@ -83,6 +88,12 @@ impl InheritedLock {
             return Err(Failure::configuration(reason).into());
         }
         Ok(Some(Lease::borrowed(request, FencingToken(self.fence), sent)))
+    }
+
+    /// The lock, which is in use in this mode `now`, gives all that is wanted.
+    fn covers(&self, now: Mode, wanted: Mode) -> bool {
+        let was_resized = now.permits().is_some() && self.of.is_some() && self.of == wanted.permits();
+        now.covers(wanted) || was_resized
     }
 }
 
@@ -114,7 +125,7 @@ fn all() -> Vec<InheritedLock> {
         all.extend(keys.lines().map(|key| {
             let (fence, permits) = (fences.next().unwrap_or(0), numbers.next().unwrap_or_default());
             let (key, token) = (key.to_owned(), token.clone());
-            InheritedLock { key, token, fence, permits, guard: None, pid_namespace: None }
+            InheritedLock { key, token, fence, permits, of: None, guard: None, pid_namespace: None }
         }));
     }
     all
@@ -134,6 +145,7 @@ pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
             token,
             fence: lease.fence.0,
             permits: lease.permits().clone(),
+            of: lease.request.mode.permits(),
             guard,
             pid_namespace,
         });

@@ -107,12 +107,6 @@ macro_rules! promises {
                 by_hand
                 a_writer_inside_readers_is_refused
             }
-            trees {
-                a_key_excludes_those_above_and_below
-                who_wants_a_part_waits_for_who_wants_all
-                a_job_may_lock_parts_of_its_own_tree
-                a_tree_by_hand
-            }
             several_keys {
                 they_are_held_together
                 all_of_them_or_none
@@ -228,6 +222,20 @@ macro_rules! crowds {
                 never_two_on_one_device
                 holders_of_two_keys_never_meet
                 fifty_pairs_never_deadlock
+            }
+        }
+    };
+}
+
+/// Once for each kind of store that has readers.
+macro_rules! trees {
+    ($store:ident) => {
+        tests! { $store:
+            trees {
+                a_key_excludes_those_above_and_below
+                who_wants_a_part_waits_for_who_wants_all
+                a_job_may_lock_parts_of_its_own_tree
+                a_tree_by_hand
             }
         }
     };
@@ -372,22 +380,22 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises replacements numbers priorities choices runs crowds mixed_crowd;
-    local: promises replacements numbers priorities choices runs crowds mixed_crowd;
+    redis: promises replacements numbers priorities choices runs crowds mixed_crowd trees;
+    local: promises replacements numbers priorities choices runs crowds mixed_crowd trees;
     redis62: promises numbers priorities choices runs;
     tls: promises runs;
     unix: promises;
     acl: promises numbers runs;
     quorum3: promises_without_a_queue promises_of_a_quorum runs mixed_crowd;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises priorities choices runs mixed_crowd;
-    cluster: promises replacements numbers priorities runs mixed_crowd;
-    etcd: promises replacements crowd_of_twenty mixed_crowd;
+    sentinel: promises priorities choices runs;
+    cluster: promises replacements numbers priorities runs trees;
+    etcd: promises replacements crowd_of_twenty mixed_crowd trees;
     etcd3: promises crowd_of_twenty;
-    zookeeper: promises replacements crowd_of_twenty mixed_crowd;
+    zookeeper: promises replacements crowd_of_twenty mixed_crowd trees;
     zookeeper3: promises crowd_of_twenty;
-    postgres: promises replacements numbers priorities choices runs crowds mixed_crowd;
+    postgres: promises replacements numbers priorities choices runs crowds mixed_crowd trees;
     postgres_on_a_socket: promises_of_a_transport;
-    pgbouncer: promises priorities choices crowd_of_twenty mixed_crowd;
+    pgbouncer: promises priorities choices crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty mixed_crowd;
 }

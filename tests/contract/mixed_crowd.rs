@@ -85,15 +85,16 @@ impl Abilities {
     }
 }
 
-/// 20 workers for some seconds, and for a minute in `tests/run crowds`. One redlock dies each second. Nobody is alone with a lock
-/// that another has, everybody is served, all end when no more come, and no lock is left.
+/// Ten workers for some seconds, and 20 for a minute in `tests/run crowds`. One redlock dies each second. Nobody is alone with
+/// a lock that another has, everybody is served, all end when no more come, and no lock is left.
 pub fn a_mixed_crowd(store: &Store) {
-    let time = Duration::from_secs(if env::var_os("TESTS_CROWDS").is_some() { 60 } else { 6 });
+    let (workers, time) = if env::var_os("TESTS_CROWDS").is_some() { (20, 60) } else { (10, 4) };
+    let time = Duration::from_secs(time);
     let (folder, can) = (Folder::new(), Abilities::of(store));
     let config = store.folder.path("pool.toml");
     fs::write(&config, POOL).expect("a file");
     let (config, place_of_jobs) = (config.display().to_string(), folder.path("").display().to_string());
-    let crowd = Crowd::of(20);
+    let crowd = Crowd::of(workers);
     let start = Instant::now();
     let (mut random, mut kills) = (fastrand::Rng::new(), 0);
     let program = |place| {

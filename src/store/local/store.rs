@@ -127,7 +127,8 @@ impl Store for Local {
         let (mut awaited, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
         let asked = self.database.transact(timeout, |tx, host| {
             let mut state = LockState::look(tx, &request.key, host)?;
-            let request = &if known_ticket.is_some() { state.resized(request)? } else { request.clone() };
+            let may_be_resized = known_ticket.is_some() && request.mode.permits().is_some();
+            let request = &if may_be_resized { state.resized(request)? } else { request.clone() };
             if state.lease_of(&request.token).is_none() {
                 if let Some(found) = state.other_mode(request.mode)? {
                     let key = request.key.clone();
