@@ -92,23 +92,15 @@ fn dispatch(line: ReadLine, reporter: &mut Reporter) -> anyhow::Result<Outcome> 
     match command {
         Command::Run(args) => run::run(&RunOptions::resolve(args, inputs)?, context),
         Command::Acquire(args) => acquire::acquire(&AcquireOptions::resolve(args, inputs)?, context),
-        Command::Renew(args) => {
-            renew::renew(&OwnerOptions::resolve(args.owner, inputs.files.key_prefix())?, args.ttl, context)
-        }
+        Command::Renew(args) => renew::renew(&OwnerOptions::resolve(args.owner, inputs)?, args.ttl, context),
         Command::Check(args) => match args.ran_within {
             Some(within) => check::ran_within(&args.owner.keys, within.0, context),
             None => {
                 let at_least = args.at_least.map_or(Duration::ZERO, |text| text.0);
-                check::check(
-                    &OwnerOptions::resolve(args.owner, inputs.files.key_prefix())?,
-                    at_least,
-                    context,
-                )
+                check::check(&OwnerOptions::resolve(args.owner, inputs)?, at_least, context)
             }
         },
-        Command::Release(args) => {
-            release::release(&OwnerOptions::resolve(args.owner, inputs.files.key_prefix())?, context)
-        }
+        Command::Release(args) => release::release(&OwnerOptions::resolve(args.owner, inputs)?, context),
         Command::Status(args) => status::status(&args, inputs.files.key_prefix(), context),
         Command::Wait(args) => wait::wait(&WaitOptions::resolve(&args)?, context),
         Command::History(args) => history::history(&args, inputs.files.key_prefix(), context),

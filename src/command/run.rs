@@ -37,7 +37,7 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
         if outcome(&end, None) == Outcome::SUCCESS && !end.job.expired {
             // The leases are renewed until the release.
             keeper = keeper.map(Keeper::start);
-            is_recorded = once_per::record(&run.acquisition, options.history, &run.signals, context);
+            is_recorded = once_per::record(&run.acquisition, options, &run.signals, context);
             end.locks_outlived_it |= is_recorded;
         }
     }

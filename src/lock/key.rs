@@ -76,6 +76,7 @@ impl fmt::Display for Key {
         f.write_str(&self.0)
     }
 }
+
 #[test]
 fn a_key_of_a_tree_has_others_above_it() {
     let above = |name: &str| {

@@ -1,6 +1,7 @@
 //! The options of the commands that need an owner token: `renew`, `check` and `release`.
 
 use super::global::absolute;
+use super::inputs::Inputs;
 use super::lock::{keys_above, lock_order};
 use crate::cli::OwnerArgs;
 use crate::error::Failure;
@@ -17,7 +18,8 @@ pub struct OwnerOptions {
 
 impl OwnerOptions {
     /// A file can only be named by a flag, so it is stronger than the token of a variable.
-    pub fn resolve(args: OwnerArgs, prefix: Option<&str>) -> Result<OwnerOptions, Failure> {
+    pub fn resolve(args: OwnerArgs, inputs: &Inputs) -> Result<OwnerOptions, Failure> {
+        let prefix = inputs.files.key_prefix();
         let above = if args.tree { keys_above(&args.keys, prefix)? } else { Vec::new() };
         let mut keys = args.keys;
         // The variable of an `acquire --tree` names all of them.

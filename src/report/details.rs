@@ -41,10 +41,12 @@ pub fn details(lock: &LockStatus, ago: Duration, usual: Option<Duration>, column
         let to_share = if *mode == Mode::Shared { " to share it" } else { "" };
         let priority = Some(metadata.priority).filter(|priority| !priority.is_default());
         let priority = priority.map_or(String::new(), |priority| format!(", priority {priority}"));
+        let weight = Some(metadata.weight()).filter(|weight| *weight > 1);
+        let weight = weight.map_or(String::new(), |weight| format!(", to take {weight} permits"));
         let turn = usual.and_then(|usual| turn(lock, usual, place));
         let turn = turn.map_or(String::new(), |turn| format!("; its turn in about {}", DurationText(turn)));
         let (who, age) = (who(Some(metadata)), age(metadata.since));
-        add("waiting", format!("{place}. {who}, for {age}{to_share}{priority}{turn}"));
+        add("waiting", format!("{place}. {who}, for {age}{to_share}{weight}{priority}{turn}"));
     }
     if let Some(advice) = advice(lock) {
         add("next", advice);

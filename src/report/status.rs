@@ -123,6 +123,7 @@ fn waiter(waiter: &Waiter) -> Value {
     let mut value = process(&waiter.metadata, Some(waiter.metadata.since));
     value["kind"] = kind_json(waiter.mode).0.into();
     value["priority"] = waiter.metadata.priority.get().into();
+    value["take"] = waiter.metadata.weight().into();
     value
 }
 

@@ -17,19 +17,18 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Adds this run to the history of each lock that it was granted, or counts it where it was not. Locks that it takes for the
 /// sake of others below them are left out. A failure leaves a gap in the history.
 pub fn record(outcome: Outcome, options: &RunOptions, store: &mut dyn Store, context: &Context) {
-    let (keep, above) = (options.history, &options.lock.above[..]);
-    record_within(&Timeout::of(PATIENCE), outcome, keep, above, store, context);
+    record_within(&Timeout::of(PATIENCE), outcome, options, store, context);
 }
 
 /// The same, with more time.
 pub fn record_within(
     timeout: &Timeout,
     outcome: Outcome,
-    keep: u8,
-    above: &[Key],
+    options: &RunOptions,
     store: &mut dyn Store,
     context: &Context,
 ) {
+    let (keep, above) = (options.history, &options.lock.above);
     let summary = &context.reporter.summary_at(outcome);
     if matches!(summary.outcome(), RunOutcome::AlreadyRan | RunOutcome::Outdated) {
         return;

@@ -25,9 +25,9 @@ pub struct InheritedLock {
     fence: u64,
     #[serde(default, skip_serializing_if = "Permits::is_empty")]
     permits: Permits,
-    /// The number of permits that there were when it was granted, which `redlock resize` may have changed.
+    /// The number of permits of the semaphore when it was granted; `redlock resize` may have changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    of: Option<u32>,
+    capacity: Option<u32>,
     /// The guard of the `redlock run` that holds and renews it; `None` when it was acquired by hand.
     guard: Option<u32>,
     /// The namespace in which the guard has its pid: a process elsewhere may have the same one.
@@ -90,9 +90,10 @@ impl InheritedLock {
         Ok(Some(Lease::borrowed(request, FencingToken(self.fence), sent)))
     }
 
-    /// The lock, which is in use in this mode `now`, gives all that is wanted.
+    /// The mode of the lock `now` gives a nested request all that it wants.
     fn covers(&self, now: Mode, wanted: Mode) -> bool {
-        let was_resized = now.permits().is_some() && self.of.is_some() && self.of == wanted.permits();
+        let was_resized =
+            now.permits().is_some() && self.capacity.is_some() && self.capacity == wanted.permits();
         now.covers(wanted) || was_resized
     }
 }
@@ -125,7 +126,7 @@ fn all() -> Vec<InheritedLock> {
         all.extend(keys.lines().map(|key| {
             let (fence, permits) = (fences.next().unwrap_or(0), numbers.next().unwrap_or_default());
             let (key, token) = (key.to_owned(), token.clone());
-            InheritedLock { key, token, fence, permits, of: None, guard: None, pid_namespace: None }
+            InheritedLock { key, token, fence, permits, capacity: None, guard: None, pid_namespace: None }
         }));
     }
     all
@@ -145,7 +146,7 @@ pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
             token,
             fence: lease.fence.0,
             permits: lease.permits().clone(),
-            of: lease.request.mode.permits(),
+            capacity: lease.request.mode.permits(),
             guard,
             pid_namespace,
         });

@@ -11,6 +11,7 @@ use crate::error::{Failure, Outcome};
 use crate::event::Event;
 use crate::job::Signals;
 use crate::lock::{History, Key, RunRecord, StoreAdmin, StoreError, Timeout, unix_millis};
+use crate::options::RunOptions;
 use crate::report::names;
 
 /// Gives back what was acquired, until whose end the look may take, if a run under one of these keys succeeded within `period`.
@@ -40,7 +41,7 @@ pub fn check(
 
 /// Records the success of a run, and reads it back: a store may take an entry without an answer, and on a connection that it
 /// has. False if the locks may be lost, or the store does not say: the caller records the run behind its release then.
-pub fn record(acquisition: &Acquisition, keep: u8, signals: &Signals, context: &Context) -> bool {
+pub fn record(acquisition: &Acquisition, options: &RunOptions, signals: &Signals, context: &Context) -> bool {
     let keys = &acquisition.keys()[..];
     // A store that hangs is not to end the lease of a job that has ended well.
     let patience = context.options.connect_timeout.min(acquisition.ttl.duration() / 4);
@@ -51,7 +52,7 @@ pub fn record(acquisition: &Acquisition, keep: u8, signals: &Signals, context: &
         return false;
     }
     let since = unix_millis();
-    history::record_within(&timeout, Outcome::SUCCESS, keep, &[], store.as_mut(), context);
+    history::record_within(&timeout, Outcome::SUCCESS, options, store.as_mut(), context);
     let is_own = |run: &RunRecord| run.is_success() && run.pid == std::process::id() && run.ended >= since;
     let has_own = |history: &History| history.runs.iter().any(is_own);
     let reason = match store.history(keys, &timeout) {

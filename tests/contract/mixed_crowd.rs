@@ -26,7 +26,7 @@ for name in $names; do
         rm -f "$name"
     done
 done
-cd "$0" && rm -f $names
+rm -f $names
 "#
 );
 
@@ -85,8 +85,8 @@ impl Abilities {
     }
 }
 
-/// Ten workers for some seconds, and 20 for a minute in `tests/run crowds`. One redlock dies each second. Nobody is alone with
-/// a lock that another has, everybody is served, all end when no more come, and no lock is left.
+/// Ten workers for some seconds, and 20 for a minute in `tests/run crowds`. One redlock dies each second. No two
+/// jobs hold one lock at once, everybody is served, all end when no more come, and no lock is left.
 pub fn a_mixed_crowd(store: &Store) {
     let (workers, time) = if env::var_os("TESTS_CROWDS").is_some() { (20, 60) } else { (10, 4) };
     let time = Duration::from_secs(time);

@@ -163,6 +163,9 @@ pub fn a_light_job_does_not_overtake_a_heavy_one(store: &Store) {
     store.await_waiters("X", 1);
     let light = store.wait_in_line("X", "light", &["-p", "3"]);
     store.await_waiters("X", 2);
+    assert_eq!(store.status("X")["waiters"][0]["take"], 3);
+    let text = store.redlock(&["status", "X"]).run().expect(0).stdout;
+    assert!(text.contains("to take 3 permits"), "{text}");
     store.redlock(&[&THREE[..], &["true"]].concat()).run().expect(75);
     assert_eq!(numbers(store), [0]);
     first.let_go().expect(0);

@@ -552,3 +552,17 @@ fn a_number_that_is_not_kept_starts_nothing() {
     );
     assert_eq!(store.redlock(&["status", "--is-free", "X"]).run().code(), 0);
 }
+
+/// Any user of the server may write into a queue. A number that no holder can have counts as one permit.
+#[test]
+fn a_waiter_that_wants_a_billion_permits_holds_up_nobody() {
+    let store = Store::redis();
+    for (place, take) in ["1e9", "-5", "2.5", "\"x\"", "[]"].iter().enumerate() {
+        let key = format!("X{place}");
+        let queue = format!("redlock:{{{key}}}:queue:{key}");
+        let member = format!("a-token-of-others permits:2000000000 {{\"take\":{take}}}");
+        server(&store).cli(&["zadd", &queue, "1", &member]);
+        let run = ["run", &key, "-p", "2000000000", "--", "printenv", "REDLOCK_PERMIT"];
+        assert_eq!(store.redlock(&run).run().expect(0).stdout, "0\n", "{take}");
+    }
+}

@@ -520,3 +520,25 @@ fn workers_outlive_a_crash() {
     store.redlock(&args).run().expect(0);
     assert_eq!(witness.entries(), before + 1);
 }
+
+/// Its connection was cut, and somebody changed the number of permits before it came back.
+#[test]
+fn a_waiter_comes_back_after_the_number_of_permits_changed() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let store = store();
+    let first = store.hold("X", &["-p", "2"]);
+    let second = store.redlock(&["run", "X", "-p", "2", "--", "cat"]).open_stdin().spawn();
+    eventually(Duration::from_secs(20), "both hold it", || {
+        store.status("X")["holders"][1]["pid"] == second.pid()
+    });
+    let waiter = store.wait_in_line("X", "waiter", &["-p", "2"]);
+    store.await_waiters("X", 1);
+    store.redlock(&["resize", "X", "-p", "1"]).run().expect(0);
+    store.sql("with gone as (delete from redlock.waiter returning process) select pg_terminate_backend(process) from gone");
+    store.await_waiters("X", 1);
+    [first, second].into_iter().for_each(|holder| drop(holder.let_go().expect(0)));
+    waiter.finish().expect(0);
+    assert_eq!(store.order(), ["waiter"]);
+}

@@ -53,8 +53,8 @@ impl<'a> LockState<'a> {
         Ok(self.in_use()?.filter(|found| !found.goes_with(mode)))
     }
 
-    /// The request of a waiter, with the number of permits that there are by now. It may be too small for the request: then
-    /// that has the mode from before.
+    /// The request of a waiter, with the current number of permits. A request that wants more than all of them stays as it
+    /// was, and is refused.
     pub fn resized(&self, request: &Request) -> rusqlite::Result<Request> {
         let mode = match (request.mode, self.in_use()?) {
             (Mode::Semaphore(_), Some(Mode::Semaphore(now))) if request.metadata.weight() <= now.get() => {
