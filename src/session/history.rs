@@ -11,8 +11,11 @@ use crate::options::RunOptions;
 use crate::report;
 use crate::user::UserAtHost;
 
-/// The job has ended, and somebody waits for the prompt.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// The job has ended, and somebody waits for the prompt. The store has just answered: it is busy rather than gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a line about a wait may take to know how long a run takes.
+const PATIENCE_OF_A_LINE: Duration = Duration::from_millis(200);
 
 /// Adds this run to the history of each lock that it was granted, or counts it where it was not. Locks that it takes for the
 /// sake of others below them are left out. A failure leaves a gap in the history.
@@ -65,7 +68,7 @@ pub fn record_starts(
 /// How long a run under this lock takes: the median of those that succeeded, if there are three. A store that does not
 /// answer knows none.
 pub fn usual_run(key: &Key, store: &mut dyn StoreAdmin, context: &Context) -> Option<Duration> {
-    let histories = store.history(from_ref(key), &context.timeout().at_most(PATIENCE)).ok()?;
+    let histories = store.history(from_ref(key), &context.timeout().at_most(PATIENCE_OF_A_LINE)).ok()?;
     let successes = histories.iter().flat_map(|history| &history.runs).filter(|run| run.is_success());
     let mut millis: Vec<u64> = successes.map(|run| run.ended.saturating_sub(run.granted)).collect();
     millis.sort_unstable();

@@ -165,8 +165,11 @@ fn it_can_be_suspended() {
     await_line(&terminal, "the background", |line| {
         line.starts_with("[1]+ ") && line.contains("status --watch")
     });
-    terminal.press(&["Enter"]);
-    await_line(&terminal, "the next stop", |line| line.starts_with("[1]+  Stopped"));
+    // bash says it before its next prompt.
+    eventually(SOON, "the next stop", || {
+        terminal.press(&["Enter"]);
+        terminal.lines(&[]).iter().any(|line| line.starts_with("[1]+  Stopped"))
+    });
     terminal.press(&["kill %1", "Enter"]);
     eventually(SOON, "the end", || !is_alive(watch));
     assert_eq!(terminal.says("#{alternate_on}#{cursor_flag}"), "01");

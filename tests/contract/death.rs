@@ -92,7 +92,7 @@ pub fn who_moves_up_sees_the_holder_die(store: &Store) {
 
 /// At once where the store can see the death, else when the lease has ended; in both cases after the job.
 pub fn a_dead_holder_is_followed(store: &Store) {
-    let lease = a_lease(store, 2000);
+    let lease = a_lease(store, 4000);
     let pid = store.folder.path("pid");
     let folder = store.folder.path("").display().to_string();
     let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";

@@ -26,7 +26,7 @@ fn acquisitions(part: usize) -> usize {
 
 /// One redlock dies each second, the holder every other time.
 pub fn fifty_workers_never_meet(store: &Store) {
-    workers_never_meet(WORKERS, ACQUISITIONS, store, || holder(store));
+    workers_never_meet(WORKERS, acquisitions(8), store, || holder(store));
 }
 
 /// One redlock dies each second, and keeps the others waiting until its lease ends: they wait most of the time.
@@ -128,7 +128,7 @@ fn each_is_alone(
     );
     let mut words = vec!["sh", "-c", &script, &job[3], &job[2], "-"];
     words.extend(job[4..].iter().map(String::as_str));
-    let (acquisitions, start) = (acquisitions(4), Instant::now());
+    let (acquisitions, start) = (acquisitions(8), Instant::now());
     let crowd = Crowd::of(20);
     let (mut random, mut kills) = (fastrand::Rng::new(), 0);
     let lock = ["run", "--wait", "--ttl", store.shortest(), "--quiet"];
@@ -169,7 +169,7 @@ pub fn fifty_pairs_never_deadlock(store: &Store) {
     let job = rules.job("writer", "0");
     let job: Vec<&str> = job.iter().map(String::as_str).collect();
     let start = Instant::now();
-    let crowd = Crowd { rounds: acquisitions(4) / 100, ..Crowd::of(100) };
+    let crowd = Crowd { rounds: acquisitions(8) / 100, ..Crowd::of(100) };
     let program = |place| {
         store.redlock(&[&["run", "--wait"], in_either_order(place), &["--quiet", "--"], &job].concat())
     };
@@ -190,7 +190,7 @@ fn a_crowd_keeps_the_rules(
     role: &(dyn Fn(usize) -> (&'static str, &'static [&'static str]) + Sync),
 ) {
     let rules = Rules::new(3);
-    let acquisitions = acquisitions(4);
+    let acquisitions = acquisitions(8);
     let start = Instant::now();
     let crowd = Crowd::of(20);
     let mut random = fastrand::Rng::new();

@@ -26,9 +26,9 @@ cd "$0" || exit 9
 trap '' TERM
 (set -C; echo $$ > owner) || exit 9
 echo start >> log
-sh -c 'trap "" TERM; echo $$ > child; while :; do sleep 0.05; done' &
-setsid sh -c 'trap "" TERM; setsid sh -c "echo \$\$ > daemon; while :; do sleep 0.05; done" & exit' 
-while :; do sleep 0.05; done
+sh -c 'trap "" TERM; echo $$ > child; while :; do sleep 0.2; done' &
+setsid sh -c 'trap "" TERM; setsid sh -c "echo \$\$ > daemon; while :; do sleep 0.2; done" & exit' 
+while :; do sleep 0.2; done
 "#;
 
 /// The second job checks that no process of the first is alive. All of them are in this folder.
