@@ -14,7 +14,7 @@ use crate::user::UserAtHost;
 /// The job has ended, and somebody waits for the prompt. The store has just answered: it is busy rather than gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a line about a wait may take to know how long a run takes.
+/// The line about a wait goes without the usual time of a run where the store takes longer.
 const PATIENCE_OF_A_LINE: Duration = Duration::from_millis(200);
 
 /// Adds this run to the history of each lock that it was granted, or counts it where it was not. Locks that it takes for the

@@ -553,6 +553,25 @@ fn a_number_that_is_not_kept_starts_nothing() {
     assert_eq!(store.redlock(&["status", "--is-free", "X"]).run().code(), 0);
 }
 
+/// An hour of waiting makes up for one step of priority, so nobody starves.
+#[test]
+fn a_long_wait_is_ahead_of_a_higher_priority() {
+    let store = Store::redis();
+    let queue = "redlock:{X}:queue:X";
+    let holder = store.hold("X", &[]);
+    let mut waiters = vec![store.wait_in_line("X", "patient", &["--priority", "-1"])];
+    store.await_waiters("X", 1);
+    let place = server(&store).cli(&["zrange", queue, "0", "0"]);
+    server(&store).cli(&["zincrby", queue, "-3700000000", &place]);
+    for (count, priority) in [(2, "0"), (3, "1")] {
+        waiters.push(store.wait_in_line("X", priority, &["--priority", priority]));
+        store.await_waiters("X", count);
+    }
+    holder.let_go().expect(0);
+    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
+    assert_eq!(store.order(), ["1", "patient", "0"]);
+}
+
 /// Any user of the server may write into a queue. A number that no holder can have counts as one permit.
 #[test]
 fn a_waiter_that_wants_a_billion_permits_holds_up_nobody() {

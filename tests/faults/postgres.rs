@@ -521,6 +521,26 @@ fn workers_outlive_a_crash() {
     assert_eq!(witness.entries(), before + 1);
 }
 
+/// An hour of waiting makes up for one step of priority, so nobody starves.
+#[test]
+fn a_long_wait_is_ahead_of_a_higher_priority() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let store = store();
+    let holder = store.hold("X", &[]);
+    let mut waiters = vec![store.wait_in_line("X", "patient", &["--priority", "-1"])];
+    store.await_waiters("X", 1);
+    store.sql("update redlock.waiter set ticket = ticket - 3700000000");
+    for (count, priority) in [(2, "0"), (3, "1")] {
+        waiters.push(store.wait_in_line("X", priority, &["--priority", priority]));
+        store.await_waiters("X", count);
+    }
+    holder.let_go().expect(0);
+    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
+    assert_eq!(store.order(), ["1", "patient", "0"]);
+}
+
 /// Its connection was cut, and somebody changed the number of permits before it came back.
 #[test]
 fn a_waiter_comes_back_after_the_number_of_permits_changed() {

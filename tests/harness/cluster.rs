@@ -47,7 +47,15 @@ impl Cluster {
         let (_, bus) = address.rsplit_once('@').expect("the port of the bus");
         for (index, server) in self.servers.iter().enumerate() {
             server.cli(&["cluster", "set-config-epoch", &(index + 1).to_string()]);
-            server.cli(&["cluster", "meet", "127.0.0.1", &masters[0].port.to_string(), bus]);
+            eventually(Duration::from_secs(60), "a server of the cluster", || {
+                let known = masters[0].cli(&["cluster", "nodes"]);
+                let is_known = known.lines().filter(|node| !node.contains("handshake")).count() > index;
+                if !is_known {
+                    // One that is not answered within a second is forgotten, and a busy machine may take that long.
+                    server.cli(&["cluster", "meet", "127.0.0.1", &masters[0].port.to_string(), bus]);
+                }
+                is_known
+            });
         }
         for (index, server) in masters.iter().enumerate() {
             let (from, to) = (index * 16384 / 3, (index + 1) * 16384 / 3 - 1);
@@ -55,12 +63,12 @@ impl Cluster {
         }
         for (replica, master) in replicas.iter().zip(masters) {
             let id = master.cli(&["cluster", "myid"]);
-            eventually(Duration::from_secs(20), "a replica of its own", || {
+            eventually(Duration::from_secs(60), "a replica of its own", || {
                 replica.cli(&["cluster", "replicate", &id]) == "OK"
             });
         }
         for server in &self.servers {
-            eventually(Duration::from_secs(20), "the cluster is up", || {
+            eventually(Duration::from_secs(60), "the cluster is up", || {
                 let nodes = server.cli(&["cluster", "nodes"]);
                 server.cli(&["cluster", "info"]).contains("cluster_state:ok")
                     && nodes.matches("slave").count() == 3

@@ -37,6 +37,8 @@ enum User {
 /// Who is stopped while a job holds the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stopped {
+    /// The next holder replaces it.
+    Nobody,
     /// Only the guard can end the job.
     Redlock,
     /// As when the guard gets no processor.
@@ -85,7 +87,9 @@ fn outlives_by(crowd: Crowd, user: User, busy: usize, stopped: Stopped, prefix: 
     eventually(Duration::from_secs(20), "all at work", || {
         times(&work).first().is_some_and(|time| *time > 0) || first.has_ended()
     });
-    let mut second = run(&["--wait", "30s"], &[], &[&text(&start), "now"]);
+    let wait = ["--wait", "30s", "--replace"];
+    let wait = if stopped == Stopped::Nobody { &wait[..] } else { &wait[..2] };
+    let mut second = run(wait, &[], &[&text(&start), "now"]);
     eventually(Duration::from_secs(20), "the next in line", || {
         first.has_ended() || {
             let status = as_user(user, PROGRAM, &["status", "X", "--json"]).server(&store).run();
@@ -95,7 +99,7 @@ fn outlives_by(crowd: Crowd, user: User, busy: usize, stopped: Stopped, prefix: 
     let guard =
         (!first.has_ended() && stopped == Stopped::RedlockAndGuard).then(|| Pid::from_raw(first.guard()));
     let asked_to_stop = wall_clock();
-    if !first.has_ended() {
+    if !first.has_ended() && stopped != Stopped::Nobody {
         first.signal(Signal::SIGSTOP);
         guard.map(|guard| kill(guard, Signal::SIGSTOP));
     }
@@ -231,6 +235,17 @@ crowds! {
     ten_thousand_children: Crowd::Sleepers(10_000);
     sixteen_chains: Crowd::Chains(16);
     sixty_four_chains: Crowd::Chains(64);
+}
+
+/// As one that is broken, a job that is replaced is dead before the next one begins.
+#[test]
+fn a_job_is_dead_before_its_replacement_begins() {
+    for crowd in [Crowd::Sleepers(1), Crowd::Sleepers(4000), Crowd::Chains(64)] {
+        is_dead_in_time(crowd, User::Ours, 0, Stopped::Nobody);
+        if other_users() {
+            is_dead_in_time(crowd, User::Nobody, 2, Stopped::Nobody);
+        }
+    }
 }
 
 /// The guard of an ordinary user, in a session of its own, may get no processor beside one that forks all the time: see
