@@ -385,10 +385,10 @@ contract! {
     redis62: promises numbers priorities choices runs;
     tls: promises runs;
     unix: promises;
-    acl: promises numbers runs;
+    acl: promises numbers priorities choices runs;
     quorum3: promises_without_a_queue promises_of_a_quorum runs mixed_crowd;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises priorities choices runs;
+    sentinel: promises numbers priorities choices runs;
     cluster: promises replacements numbers priorities runs trees;
     etcd: promises replacements crowd_of_twenty mixed_crowd trees;
     etcd3: promises crowd_of_twenty;
@@ -396,6 +396,6 @@ contract! {
     zookeeper3: promises crowd_of_twenty;
     postgres: promises replacements numbers priorities choices runs crowds mixed_crowd trees;
     postgres_on_a_socket: promises_of_a_transport;
-    pgbouncer: promises priorities choices crowd_of_twenty;
+    pgbouncer: promises numbers priorities choices crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty mixed_crowd;
 }
