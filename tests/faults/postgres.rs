@@ -1,6 +1,7 @@
 //! PostgreSQL hangs, dies, cuts connections, is a standby, refuses, or has settings of its own.
 
 use std::process::{Child, Command};
+use std::thread;
 use std::time::Duration;
 
 use crate::harness::{
@@ -329,6 +330,28 @@ fn a_statement_that_is_canceled() {
     locker.wait().expect("its end");
     store.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'");
     assert_eq!(waiter.finish().expect(0).stdout, "ran\n");
+}
+
+/// As `doctor --setup` does: for a moment, which may take longer than a statement waits.
+#[test]
+fn a_table_that_is_locked_delays_each_call() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let store = store();
+    let acquired = store.redlock(&["acquire", "X"]).run().expect(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            store.psql("begin; lock table redlock.lock; select pg_sleep(4); commit").expect("a lock")
+        });
+        let is_locked = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+        eventually(Duration::from_secs(20), "the locked table", || store.sql(is_locked) == "1");
+        let calls = ["check", "renew", "status"].map(|call| {
+            let call = store.redlock(&[call, "X"]).env("REDLOCK_TOKEN", acquired.stdout.trim());
+            call.env("REDLOCK_CONNECT_TIMEOUT", "20s").spawn()
+        });
+        calls.into_iter().for_each(|call| drop(call.finish().expect(0)));
+    });
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub fn throughout(time: Duration, mut check: impl FnMut()) {
 #[track_caller]
 pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
-    let mut pause = Duration::from_millis(5);
+    let mut pause = Duration::from_millis(20);
     while !condition() {
         assert!(is_within(limit, start), "not within {limit:?}: {what}");
         thread::sleep(pause);

@@ -55,19 +55,33 @@ impl PostgresDatabase {
         self.address.to_string()
     }
 
-    /// Carries out one transaction in one round trip. A server that is read-only is left for the next one.
+    /// Carries out one transaction in one round trip, again when it was undone for the sake of another, such as the one that
+    /// makes the schema. A server that is read-only is left for the next one.
     pub fn transact(
         &mut self,
         statements: &[Statement],
         timeout: &Timeout,
     ) -> Result<Vec<Vec<TableRow>>, StoreError> {
-        match self.attempt(statements, Commit::Durable, timeout)? {
-            Ok(rows) => Ok(rows),
-            Err((_, error)) => Err(self.failure(error)),
+        self.transact_until(Commit::Durable, statements, timeout)
+    }
+
+    /// The same, until the commit is that sure.
+    pub fn transact_until(
+        &mut self,
+        commit: Commit,
+        statements: &[Statement],
+        timeout: &Timeout,
+    ) -> Result<Vec<Vec<TableRow>>, StoreError> {
+        loop {
+            match self.attempt(statements, commit, timeout)? {
+                Ok(rows) => return Ok(rows),
+                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
+                Err((_, error)) => return Err(self.failure(error)),
+            }
         }
     }
 
-    /// The same, where the caller has an answer to some errors of the server.
+    /// One try of it, where the caller has an answer to some errors of the server.
     pub fn attempt(
         &mut self,
         statements: &[Statement],

@@ -43,7 +43,7 @@ impl Postgres {
         let statements: Vec<Statement> =
             listen.into_iter().chain(rows_locked).chain(asked).chain(settled).chain(see).collect();
         (self.is_waiting, self.has_waited) = (true, true);
-        let rows = self.repeat(&statements, Commit::Durable, timeout)?;
+        let rows = self.database.transact(&statements, timeout)?;
         self.note_listening(listens);
         let confirmed = |(rows, place): (&[Vec<TableRow>], &usize)| Some((*place, fence(&rows[CONFIRM])?));
         let own = rows[first..].chunks(OF_EACH).zip(&order).find_map(confirmed);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::answer::{LeaseRow, add_holder, number, text};
-use super::database::Commit;
 use super::message::TableRow;
 use super::statements::{KeyStatements, break_lock, history, owner_hex, survey};
 use super::store::Postgres;
@@ -77,7 +76,7 @@ impl StoreAdmin for Postgres {
             .chain(break_lock(key, scope, by))
             .chain(statements.hand_over())
             .collect();
-        let rows = self.repeat(&all, Commit::Durable, timeout)?;
+        let rows = self.database.transact(&all, timeout)?;
         Ok(outcome(&rows[1], scope))
     }
 
@@ -85,7 +84,7 @@ impl StoreAdmin for Postgres {
         let statements = KeyStatements::of(key, &OwnerToken::random());
         let [tidy, serve, settle] = statements.hand_over();
         let all = [statements.lock(), tidy, statements.resize(permits), serve, settle];
-        let rows = self.repeat(&all, Commit::Durable, timeout)?;
+        let rows = self.database.transact(&all, timeout)?;
         match rows[2].first().and_then(|row| text(row, 0).parse().ok()) {
             None => Ok(Resized::NotInUse),
             Some(Mode::Semaphore(before)) => Ok(Resized::From(before)),

@@ -8,7 +8,7 @@ use super::acquire::{TakenLease, confirmed};
 use super::answer::{LeaseRow, Seen, fence, number};
 use super::database::{Commit, PostgresDatabase};
 use super::error::TAKEN_BACK;
-use super::message::{Statement, TableRow};
+use super::message::Statement;
 use super::statements::{KeyStatements, forget, owner_hex, record, survey};
 use super::url::PostgresAddress;
 use crate::clock::{BootTime, Deadline};
@@ -140,7 +140,7 @@ impl Store for Postgres {
         statements.extend(key.queue(request, &self.channel(), head_start, self.is_waiting));
         statements.push(key.see());
         (self.is_waiting, self.has_waited) = (true, true);
-        let rows = self.repeat(&statements, Commit::Durable, timeout)?;
+        let rows = self.database.transact(&statements, timeout)?;
         self.note_listening(first > 0);
         let rows = &rows[first..];
         if let Some(lease) = confirmed(rows) {
@@ -226,7 +226,7 @@ impl Store for Postgres {
     ) -> Result<Vec<ReleaseOutcome>> {
         if let ([key], false) = (keys, self.has_waited) {
             let free = [KeyStatements::of(key, token).free()];
-            let rows = self.repeat(&free, Commit::Soon, timeout)?;
+            let rows = self.database.transact_until(Commit::Soon, &free, timeout)?;
             if !rows[0].is_empty() {
                 return Ok(vec![ReleaseOutcome::Released]);
             }
@@ -241,7 +241,7 @@ impl Store for Postgres {
         let statements: Vec<Vec<Statement>> = statements.collect();
         let of_each = statements.first().map_or(1, Vec::len);
         // The confirmation of the next holder is durable, and all that was committed before it as well.
-        let rows = self.repeat(&statements.concat(), Commit::Soon, timeout)?;
+        let rows = self.database.transact_until(Commit::Soon, &statements.concat(), timeout)?;
         let mut released = vec![ReleaseOutcome::NotHeld; keys.len()];
         for (index, rows) in order.into_iter().zip(rows.chunks(of_each)) {
             released[index] = (!rows[1].is_empty()).into();
@@ -263,7 +263,7 @@ impl Store for Postgres {
             key.lock_made().into_iter().chain([key.leave()]).chain(call_off).chain(back).collect::<Vec<_>>()
         });
         let statements: Vec<Statement> = statements.collect();
-        self.repeat(&statements, Commit::Durable, timeout)?;
+        self.database.transact(&statements, timeout)?;
         (self.is_waiting, self.is_granted) = (false, false);
         Ok(())
     }
@@ -280,24 +280,6 @@ impl Store for Postgres {
         }
         // The next runs depend on the number of one that begins.
         let commit = if run.is_some_and(RunRecord::is_start) { Commit::Durable } else { Commit::Soon };
-        self.repeat(&record(key, run, keep), commit, timeout).map(drop)
-    }
-}
-
-impl Postgres {
-    /// Carries out a transaction, again when it was undone for the sake of another.
-    pub(super) fn repeat(
-        &mut self,
-        statements: &[Statement],
-        commit: Commit,
-        timeout: &Timeout,
-    ) -> Result<Vec<Vec<TableRow>>> {
-        loop {
-            match self.database.attempt(statements, commit, timeout)? {
-                Ok(rows) => return Ok(rows),
-                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
-                Err((_, error)) => return Err(self.database.failure(error)),
-            }
-        }
+        self.database.transact_until(commit, &record(key, run, keep), timeout).map(drop)
     }
 }
