@@ -185,7 +185,7 @@ pub fn a_job_inside_has_the_permits_of_the_outer_one(store: &Store) {
 
 /// Several permits of one holder are healed, and told of a break, together.
 pub fn several_permits_are_one_lease(store: &Store) {
-    let ttl = store.ttl(3000);
+    let ttl = store.ttl(5000);
     let mut heavy = hold(store, "heavy", &["--take", "2", "--ttl", &ttl]);
     assert_eq!(number_of(store, &mut heavy, "heavy"), "0,1");
     store.lose_everything();
