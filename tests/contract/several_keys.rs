@@ -86,7 +86,7 @@ pub fn what_is_free_is_not_touched(store: &Store) {
 
 pub fn what_is_held_is_kept_while_waiting(store: &Store) {
     let holder = store.hold("b", &[]);
-    let waiter = half_way(store, &["--ttl", &store.ttl(900)]);
+    let waiter = half_way(store, &["--ttl", &store.ttl(2000)]);
     await_renewal(store, "a");
     store.redlock(&["run", "-k", "a", "--", "true"]).run().expect(75);
     holder.let_go().expect(0);
@@ -97,7 +97,7 @@ pub fn what_is_held_is_kept_while_waiting(store: &Store) {
 /// What was held is taken away: it starts over, and runs in the end.
 pub fn what_is_lost_while_waiting_is_taken_again(store: &Store) {
     let holder = store.hold("b", &[]);
-    let waiter = half_way(store, &["--ttl", &store.ttl(900)]);
+    let waiter = half_way(store, &["--ttl", &store.ttl(2000)]);
     let fence = |key: &str| store.status(key)["holders"][0]["fence"].as_u64();
     let before = fence("a");
     // A lease as short as this may be lost without our doing, and is taken again then.
@@ -136,7 +136,7 @@ pub fn who_waits_for_one_does_not_hold_up_another(store: &Store) {
 }
 
 pub fn one_that_is_lost_ends_the_job(store: &Store) {
-    let job = run(store, &["--ttl", &store.ttl(900)], &["sleep", "60"]).spawn();
+    let job = run(store, &["--ttl", &store.ttl(2000)], &["sleep", "60"]).spawn();
     store.await_holder("a");
     store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
     let lost = job.finish().expect(79);
@@ -254,7 +254,7 @@ pub fn a_script_gives_them_back_one_by_one(store: &Store) {
         "$0" release -k a || exit 8
         echo $$ > "$1"; read -r _"#;
     let script = store
-        .reached_by(Redlock::under("bash", &["-c", script, program, &pid, &store.ttl(900)]))
+        .reached_by(Redlock::under("bash", &["-c", script, program, &pid, &store.ttl(2000)]))
         .open_stdin()
         .spawn();
     pid_in(&store.folder.path("pid"));

@@ -128,7 +128,7 @@ pub fn a_lock_broken_twice_ends_the_script(store: &Store) {
 }
 
 pub fn a_script_may_outlive_its_lock(store: &Store) {
-    let options = format!("--ttl {} --on-lost continue", store.ttl(900));
+    let options = format!("--ttl {} --on-lost continue", store.ttl(2000));
     let script = Script::start(store, &options, "read -r _; exit 7");
     store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
     eventually(Duration::from_secs(5), "the end of the keeper", || !is_alive(script.keeper.0));
@@ -234,7 +234,7 @@ pub fn a_job_without_its_lock_is_stopped(store: &Store) {
     let folder = store.folder.path("").display().to_string();
     let job =
         r#"cd "$1" && ! "$0" release 2>refused && echo "$REDLOCK_TOKEN" >new && mv new token; exec sleep 60"#;
-    let args = ["run", "--key", "X", "--ttl", &store.ttl(900), "--", "sh", "-c", job, PROGRAM, &folder];
+    let args = ["run", "--key", "X", "--ttl", &store.ttl(2000), "--", "sh", "-c", job, PROGRAM, &folder];
     let mut running = store.redlock(&args).spawn();
     running.await_file(&store.folder.path("token"));
     let read = |name: &str| std::fs::read_to_string(store.folder.path(name)).expect("what the job wrote");
@@ -249,7 +249,7 @@ pub fn a_job_without_its_lock_is_stopped(store: &Store) {
 /// A store that knows that nobody else had the lock takes it again. Every other one counts it as lost, also when its lease
 /// was ended from outside.
 pub fn a_job_does_not_outlive_a_lock_that_is_gone(store: &Store) {
-    let ttl = store.ttl(900);
+    let ttl = store.ttl(2000);
     let job = store.hold("X", &["--ttl", &ttl]);
     store.lose_everything();
     if store.counts_in_seconds() {
@@ -263,7 +263,7 @@ pub fn a_job_does_not_outlive_a_lock_that_is_gone(store: &Store) {
 }
 
 pub fn a_script_does_not_outlive_a_lock_that_is_gone(store: &Store) {
-    let options = format!("--ttl {}", store.ttl(900));
+    let options = format!("--ttl {}", store.ttl(2000));
     let script = Script::start(store, &options, "trap 'exit 9' TERM; until [ -e end ]; do sleep 0.05; done");
     store.lose_everything();
     if store.counts_in_seconds() {
