@@ -11,7 +11,7 @@ use crate::options::RunOptions;
 use crate::report;
 use crate::user::UserAtHost;
 
-/// The job has ended, and somebody waits for the prompt. The store has just answered: it is busy rather than gone.
+/// The run has ended, and somebody waits for the prompt. Mostly the store has just answered, and is busy rather than gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The line about a wait goes without the usual time of a run where the store takes longer.
