@@ -1,6 +1,8 @@
 //! The script for fish.
 
-use super::{CompletedOption, OptionValue, STORE_OPTIONS, Subcommand, names_with_value, server_prefixes};
+use super::subcommand::{
+    CompletedOption, OptionValue, STORE_OPTIONS, Subcommand, names_with_value, server_prefixes,
+};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {

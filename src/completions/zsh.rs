@@ -1,6 +1,8 @@
 //! The script for zsh.
 
-use super::{CompletedOption, OptionValue, STORE_OPTIONS, Subcommand, names_with_value, server_prefixes};
+use super::subcommand::{
+    CompletedOption, OptionValue, STORE_OPTIONS, Subcommand, names_with_value, server_prefixes,
+};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand], before_them: &[CompletedOption]) -> String {

@@ -3,7 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Breaker, FencingToken, Key, Metadata, Mode, Result, StoreError};
+use super::{Breaker, FencingToken, Key, Metadata, Mode, Permits, Result, StoreError};
+
+/// A holder renews after a third of its TTL. One that is later than this part of it may be gone.
+const LATE: u32 = 2;
 
 /// A holder of a lock, as the store knows it.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,20 @@ pub struct Holder {
     pub is_kept: bool,
     /// The lock was broken: its holder is to stop, and then the next one gets the lock.
     pub broken: Option<Breaker>,
+}
+
+impl Holder {
+    /// Its permits, where the store gives numbers.
+    pub fn permits(&self) -> Option<&Permits> {
+        self.metadata.as_ref().map(|metadata| &metadata.permits).filter(|permits| !permits.is_empty())
+    }
+
+    /// True if it should have renewed its lease by now.
+    pub fn is_late(&self) -> bool {
+        let is_renewed = |metadata: &&Metadata| !metadata.by_hand && !self.is_kept;
+        let ttl = self.metadata.as_ref().filter(is_renewed).and_then(Metadata::ttl);
+        self.left.zip(ttl).is_some_and(|(left, ttl)| ttl.saturating_sub(left) > ttl / LATE)
+    }
 }
 
 /// A request in the queue.

@@ -5,15 +5,11 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
 use super::phrases::{age, clock, pids, reservation};
-use super::status::permits_of;
 use super::width::{cut, pad, widest};
 use crate::job::is_gone;
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
 use crate::sanitize::sanitize;
 use crate::user::UserAtHost;
-
-/// A holder renews after a third of its TTL. One that is later than this part of it may be gone.
-const LATE: u32 = 2;
 
 /// The lock as it was seen this long ago, with a line for each thing worth knowing, wrapped at the `columns` of a terminal.
 /// Where its `usual` run is known, a waiter learns when its turn may come.
@@ -29,7 +25,7 @@ pub fn details(lock: &LockStatus, ago: Duration, usual: Option<Duration>, column
         if let Some(sequence) = holder.metadata.as_ref().and_then(|holder| holder.sequence) {
             add("sequence", sequence.to_string());
         }
-        if let Some(permits) = permits_of(holder) {
+        if let Some(permits) = holder.permits() {
             let name = if permits.numbers().len() > 1 { "permits" } else { "permit" };
             add(name, permits.to_string());
         }
@@ -150,7 +146,7 @@ fn lease(holder: &Holder, ago: Duration) -> String {
             let (ago, left, all) = (DurationText(unrenewed), DurationText(left), DurationText(ttl));
             match holder.metadata.as_ref().is_some_and(has_ended) {
                 true => format!("its process has ended: free in {left} at the latest"),
-                false if is_late(holder) => format!("not renewed for {ago}: free in {left} at the latest"),
+                false if holder.is_late() => format!("not renewed for {ago}: free in {left} at the latest"),
                 false => format!("alive: renewed {ago} ago, {left} left of {all}"),
             }
         }
@@ -183,7 +179,7 @@ fn advice(lock: &LockStatus) -> Option<String> {
         "wait, or break it: that frees it now, and its holder does not know".to_owned()
     } else if all(|metadata| metadata.by_hand) {
         "wait, or break it: once if the process that took it has ended, else twice".to_owned()
-    } else if all(has_ended) || holders().all(is_late) {
+    } else if all(has_ended) || holders().all(Holder::is_late) {
         "wait: its redlock may be dead".to_owned()
     } else {
         format!("join the queue with --wait, or break it: that stops {jobs}")
@@ -193,13 +189,6 @@ fn advice(lock: &LockStatus) -> Option<String> {
 /// True if the holder was a process of this host and has ended.
 fn has_ended(metadata: &Metadata) -> bool {
     metadata.host == UserAtHost::own().host && is_gone(metadata.pid, metadata.pid_namespace)
-}
-
-/// True if the holder should have renewed its lease by now.
-pub fn is_late(holder: &Holder) -> bool {
-    let is_renewed = |metadata: &&Metadata| !metadata.by_hand && !holder.is_kept;
-    let ttl = holder.metadata.as_ref().filter(is_renewed).and_then(Metadata::ttl);
-    holder.left.zip(ttl).is_some_and(|(left, ttl)| ttl.saturating_sub(left) > ttl / LATE)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ mod wait_status;
 mod width;
 
 pub use config::{SettingInForce, settings};
-pub use details::{details, is_late, wrapped};
+pub use details::{details, wrapped};
 pub use doctor::{findings, findings_json, report};
 pub use history::{histories, histories_json, latest_runs, no_history, result};
 pub use human::text;

@@ -3,7 +3,6 @@
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
-use super::details::is_late;
 use super::output::document;
 use super::phrases::{age, pids, time_json};
 use crate::lock::{Breaker, DurationText, Holder, LockStatus, Metadata, Mode, Permits, Waiter};
@@ -44,14 +43,14 @@ pub fn rows_of(lock: &LockStatus, left: impl Fn(&Holder) -> String) -> Vec<Row> 
     }
     for (place, holder) in (1..).zip(&lock.holders) {
         let metadata = &with_remarks(holder);
-        let late = is_late(holder).then_some("late");
+        let late = holder.is_late().then_some("late");
         let state = match lock.mode {
             _ if holder.broken.is_some() => "broken".to_owned(),
             _ if holder.is_kept => "kept".to_owned(),
             Mode::Exclusive if is_reserved(holder) => "reserved".to_owned(),
             Mode::Exclusive => late.unwrap_or("held").to_owned(),
             Mode::Shared => late.unwrap_or("shared").to_owned(),
-            Mode::Semaphore(permits) => match permits_of(holder).map(Permits::numbers) {
+            Mode::Semaphore(permits) => match holder.permits().map(Permits::numbers) {
                 Some([number]) => format!("{}, permit {number}", late.unwrap_or("held")),
                 Some(several) => format!("{}, {} permits", late.unwrap_or("held"), several.len()),
                 None => format!("{} {place}/{permits}", late.unwrap_or("held")),
@@ -72,11 +71,6 @@ pub fn time_left(holder: &Holder) -> String {
         None if holder.hides_left => "?".to_owned(),
         None => "forever".to_owned(),
     }
-}
-
-/// The permits of a holder, where the store gives numbers.
-pub fn permits_of(holder: &Holder) -> Option<&Permits> {
-    holder.metadata.as_ref().map(|metadata| &metadata.permits).filter(|permits| !permits.is_empty())
 }
 
 fn is_reserved(holder: &Holder) -> bool {
@@ -139,7 +133,7 @@ pub fn holder_json(holder: &Holder) -> Value {
         .and_then(|metadata| time_json(metadata.reserved_until))
         .into();
     value["reason"] = metadata.map(|metadata| &*metadata.reason).filter(|reason| !reason.is_empty()).into();
-    let permits = permits_of(holder).map(Permits::numbers);
+    let permits = holder.permits().map(Permits::numbers);
     value["permit"] = permits.and_then(|numbers| numbers.first().copied()).into();
     value["permits"] = permits.into();
     value["kept"] = holder.is_kept.into();

@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 use super::lines::folded;
 use super::view::{LISTED, Prompt, View};
 use crate::lock::{DurationText, Holder, LockStatus, unix_millis};
-use crate::report::{Row, aligned, bar, clock, cut, details, headings, is_late, rows_of, time_left};
+use crate::report::{Row, aligned, bar, clock, cut, details, headings, rows_of, time_left};
 use crate::sanitize::sanitize;
 
 /// In columns, of a host or a user.
@@ -114,7 +114,7 @@ impl Screen {
     fn style_of(&self, lock: &LockStatus) -> Style {
         match &lock.holders[..] {
             holders if holders.iter().any(|holder| holder.broken.is_some()) => self.of(Color::Red),
-            holders if holders.iter().any(is_late) => self.of(Color::Yellow),
+            holders if holders.iter().any(Holder::is_late) => self.of(Color::Yellow),
             [] => Style::new(),
             _ => self.of(Color::Green),
         }

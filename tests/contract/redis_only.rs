@@ -260,7 +260,8 @@ fn a_mark_releases_nothing() {
             _ => String::new(),
         };
         let functions = if script.starts_with("acquire") { read("request.lua") } else { String::new() };
-        let text = read("keys.lua") + &fast + &read("queue.lua") + &functions + &read(script);
+        let text =
+            read("keys.lua") + &fast + &read("holders.lua") + &read("queue.lua") + &functions + &read(script);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let arguments = ["1", "shared:", "1000", "", "once", "", "0", "exclusive"];
         let answer = redis.cli(&[&["eval", &text, "7", "X"], &names[..], &arguments].concat());

@@ -10,10 +10,9 @@ use serde::Deserialize;
 use toml::de::{DeString, DeTable, DeValue, Error, ValueDeserializer};
 use toml::{Spanned, Value};
 
-use super::KEY_PREFIX;
 use super::pool::{self, PoolMember};
 use super::section::{FILE_CONTRADICTIONS, Place, Scope, Section, Setting};
-use super::value::{refusal, words};
+use super::value::{KEY_PREFIX, refusal, words};
 use crate::error::Failure;
 use crate::options::key_pattern::KeyPattern;
 use crate::options::server_urls::{has_password, split_urls};

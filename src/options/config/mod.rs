@@ -15,11 +15,9 @@ pub use self::pool::{PoolMember, PoolQuery};
 use self::section::CONTRADICTIONS;
 pub use self::section::Setting;
 pub use self::selection::SectionQuery;
+pub use self::value::KEY_PREFIX;
 use super::sources::Sources;
 use crate::cli::switch;
-
-/// The prefix of all keys of a team that shares a store. No option has its name.
-pub const KEY_PREFIX: &str = "key-prefix";
 
 /// The settings of the files that are about a call.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::Config;
 use super::file::{self, ConfigFile};
 use super::pool::{PoolQuery, members};
 use super::section::{FILE_CONTRADICTIONS, Scope, Section, Setting};
-use super::{Config, KEY_PREFIX};
+use super::value::KEY_PREFIX;
 use crate::error::Failure;
 use crate::lock::Key;
 use crate::options::Sources;

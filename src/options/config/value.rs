@@ -4,12 +4,14 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command, ValueHint};
 use toml::Value;
 
-use super::KEY_PREFIX;
 use crate::cli;
 use crate::lock::Key;
 use crate::options::server_urls::{EMPTY, split_urls};
 use crate::options::suggestion::nearest;
 use crate::store::is_relative;
+
+/// The prefix of all keys of a team that shares a store. No option has its name.
+pub const KEY_PREFIX: &str = "key-prefix";
 
 const RELATIVE: &str =
     "a path in a file begins with '/': it would be another one in each folder from which redlock starts";

@@ -26,6 +26,8 @@ pub struct Item {
 /// Drawn by lot.
 const OWNERS: Uuid = uuid!("5c0f1f0e-6a3d-4d0b-9a0b-8f6e2a3d71c4");
 const KEYS: Uuid = uuid!("b8c1a5d2-41ce-4f57-8a0d-2f7f60a9d1e3");
+/// Memcached takes 30 days and more for a date.
+pub const LONGEST_TTL: Duration = Duration::from_secs(29 * 24 * 60 * 60);
 /// The longest name of an item.
 const LONGEST: usize = 250;
 
@@ -98,7 +100,7 @@ impl Item {
     pub fn min_hold_left(&self) -> Duration {
         let held = unix_millis().saturating_sub(self.since);
         let min_hold = if self.is_broken() { 0 } else { self.min_hold_ms };
-        Duration::from_millis(min_hold.saturating_sub(held)).min(super::store::LONGEST_TTL)
+        Duration::from_millis(min_hold.saturating_sub(held)).min(LONGEST_TTL)
     }
 
     /// Its holder, with what is left of the item in seconds.

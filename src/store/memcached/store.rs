@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use super::connection::MemcachedConnection;
-use super::item::{Item, name, seconds};
+use super::item::{Item, LONGEST_TTL, name, seconds};
 use super::reply::{MemcachedReply, StoredItem, foreign};
 use super::url::MemcachedAddress;
 use crate::clock::{BootTime, Deadline};
@@ -17,8 +17,6 @@ use crate::store::call_error::CallError;
 use crate::store::net::{self, RequestError};
 use crate::store::polling::PollSchedule;
 
-/// Memcached takes 30 days and more for a date.
-pub const LONGEST_TTL: Duration = Duration::from_secs(29 * 24 * 60 * 60);
 const LISTING: &str = "Memcached cannot list its locks; name them: redlock status KEY";
 
 /// An item is one holder, and its time has whole seconds.

@@ -63,6 +63,7 @@ macro_rules! script {
         const TEXT: &str = concat!(
             include_str!("lua/keys.lua"),
             $(include_str!(concat!("lua/", $fast)),)?
+            include_str!("lua/holders.lua"),
             include_str!("lua/queue.lua"),
             $(include_str!(concat!("lua/", $functions)),)?
             include_str!(concat!("lua/", $file)),

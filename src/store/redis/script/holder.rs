@@ -7,7 +7,7 @@ use redis::Value;
 use crate::lock::{Breaker, FencingToken, Holder, Metadata, Mode, Permits};
 use crate::store::redis::reply::{items, number, text};
 
-/// A holder, as `describe` in `lua/queue.lua` returns it.
+/// A holder, as `describe` in `lua/holders.lua` returns it.
 pub fn holder(description: Option<&Value>) -> Holder {
     let description = description.cloned().map(items).unwrap_or_default();
     let metadata = text(description.first());

@@ -52,7 +52,7 @@ fn simply_held([lock, pttl, lease, fence, queue]: &[Value; 5], key: &Key) -> Opt
     let (Value::Int(pttl @ -1..), Value::Array(queue)) = (pttl, queue) else { return None };
     let mut words = lease.splitn(5, ' ').skip(2);
     let (since, owner, metadata) = (words.next()?, words.next()?, words.next()?);
-    // With a colon it may be a mark: see `is_mark` in `lua/queue.lua`.
+    // With a colon it may be a mark: see `is_mark` in `lua/holders.lua`.
     if lock != owner || lock.contains(':') {
         return None;
     }
