@@ -61,12 +61,13 @@ impl TakenTerminal {
     /// Takes the terminal, once this job is in the foreground or a signal came. Others may have used it since.
     pub fn enter(&mut self) -> Result<(), Failure> {
         while !is_in_front() {
-            stop_job(Signal::SIGTTOU);
-            wait_readable([self.signals.as_fd()], Deadline::after(IN_BACKGROUND));
+            // A shell that lets this job go on in the background may end it at once.
             self.end = self.ending();
             if self.end.is_some() {
                 return Ok(());
             }
+            stop_job(Signal::SIGTTOU);
+            wait_readable([self.signals.as_fd()], Deadline::after(IN_BACKGROUND));
         }
         let mut raw = self.found.clone();
         cfmakeraw(&mut raw);

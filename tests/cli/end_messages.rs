@@ -8,7 +8,7 @@ use crate::harness::{Fault, Proxy, Redis, Redlock, Running, Store, await_file, e
 /// A command that ends with 3 when it is let go, and leaves a process behind that lives as long as the test.
 fn leaving(store: &Store, mut run: Redlock) -> Running {
     let folder = store.folder.path("").display().to_string();
-    let script = r#"cd "$0" && touch begun; (setsid sh -c 'while [ -e begun ]; do sleep 0.05; done' >/dev/null 2>&1 &)
+    let script = r#"cd "$0"; (setsid sh -c 'touch begun; while [ -e begun ]; do sleep 0.05; done' >/dev/null 2>&1 &)
         read -r _; exit 3"#;
     run.command.args(["--", "sh", "-c", script, &folder]);
     run.command.stderr(File::create(store.folder.path("stderr")).expect("a file"));

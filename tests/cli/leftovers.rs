@@ -211,7 +211,7 @@ fn they_are_stopped() {
 fn those_that_do_not_stop_are_killed() {
     for left in BOTH {
         let (scene, store) = (Scene::new(), Store::local());
-        let options = ["--leftovers", "kill", "--kill-after", "3s", "--timeout", "2s"];
+        let options = ["--leftovers", "kill", "--kill-after", "10s", "--timeout", "8s"];
         let run = scene.run(&store, &options, &scene.job(left, IGNORES)).spawn();
         await_file(&scene.folder.path("told"));
         is_held(&store);

@@ -162,9 +162,7 @@ fn it_can_be_suspended() {
     await_line(&terminal, "the shell again", |line| line.starts_with("[1]+  Stopped"));
     // In the background it stops again.
     terminal.press(&["clear; bg", "Enter"]);
-    await_line(&terminal, "the background", |line| {
-        line.starts_with("[1]+ ") && line.contains("status --watch")
-    });
+    await_line(&terminal, "the background", |line| line.starts_with("[1]+ ") && line.ends_with("--watch &"));
     // bash says it before its next prompt.
     eventually(SOON, "the next stop", || {
         terminal.press(&["Enter"]);

@@ -254,12 +254,13 @@ pub fn a_script_gives_them_back_one_by_one(store: &Store) {
         "$0" release -k a || exit 8
         echo $$ > "$1"; read -r _"#;
     let script = store
-        .reached_by(Redlock::under("bash", &["-c", script, program, &pid, &store.ttl(2000)]))
+        .reached_by(Redlock::under("bash", &["-c", script, program, &pid, &store.ttl(9000)]))
         .open_stdin()
         .spawn();
     pid_in(&store.folder.path("pid"));
     assert!(store.status("a")["holders"][0].is_null());
     await_renewal(store, "b");
     script.let_go().expect(1);
-    eventually(Duration::from_secs(1), "the locks are free", || are_free(store));
+    // Sooner than the lease ends.
+    eventually(Duration::from_secs(5), "the locks are free", || are_free(store));
 }

@@ -316,6 +316,9 @@ impl Crowd {
         // Its pid stays its own until the lock of the worker is held: nobody else is killed instead.
         waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).expect("its end");
         let ended = current(worker).take().expect("it was running").finish();
+        if ended.code() > 0 {
+            print!("{}", ended.stderr);
+        }
         *self.ends.lock().expect("the ends").entry(ended.code()).or_default() += 1;
         self.served.lock().expect("who was served")[place] += usize::from(ended.code() == 0);
         true
