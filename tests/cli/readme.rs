@@ -9,6 +9,8 @@ use redlock::cli::GROUPS;
 
 use crate::harness::{Folder, Postgres, Redlock, Store, namespaces};
 
+/// A server on a busy machine.
+const SLOWEST_ANSWER: &str = "1m";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// What the lines run; each of these is a script that succeeds.
@@ -187,7 +189,8 @@ fn run(command: &str) -> Result<(), String> {
         .env("PATH", path_with(&folder))
         .env("HOME", folder.path(""))
         .env("GITHUB_ENV", folder.path("env"))
-        .env("REDLOCK_CONFIG", folder.path("pools.toml"));
+        .env("REDLOCK_CONFIG", folder.path("pools.toml"))
+        .env("REDLOCK_CONNECT_TIMEOUT", SLOWEST_ANSWER);
     script.command.current_dir(folder.path("")).envs(NUMBERS);
     let run = script.server(&store.url).run();
     if run.code() == 0 { Ok(()) } else { Err(format!("{command}\n    {before} {line}\n    {run:?}")) }
@@ -293,7 +296,9 @@ fn the_script_of_the_fencing_page_for_postgresql() {
     let line = here(blocks[place + 1].1[0].trim(), &server.url());
     let late = line.replace("./add-ten.sh", "env REDLOCK_FENCE=1 ./add-ten.sh");
     for (line, status, total) in [(line, 0, "110"), (late, 3, "110")] {
-        let mut script = Redlock::under("bash", &["-c", &line]).env("PATH", path_with(&folder));
+        let mut script = Redlock::under("bash", &["-c", &line])
+            .env("PATH", path_with(&folder))
+            .env("REDLOCK_CONNECT_TIMEOUT", SLOWEST_ANSWER);
         script.command.current_dir(folder.path("")).envs(server.env());
         let run = script.run();
         assert_eq!(run.code(), status, "{line} {run:?}");
