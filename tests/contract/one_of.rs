@@ -82,8 +82,8 @@ pub fn giving_up_on_all_of_them_leaves_nothing(store: &Store) {
     let waiter = wait_for_one(store, "stopped", &[]);
     store.await_waiters("phone-1", 1);
     waiter.signal(Signal::SIGTERM);
-    waiter.finish().expect(-15);
-    assert_eq!((store.waiters("phone-1"), store.waiters("phone-2")), (0, 0));
+    let ended = waiter.finish().expect(-15);
+    assert_eq!((store.waiters("phone-1"), store.waiters("phone-2")), (0, 0), "{ended:?}");
     first.let_go().expect(0);
     second.let_go().expect(0);
 }

@@ -159,9 +159,10 @@ pub fn a_signal_ends_the_wait(store: &Store) {
         store.await_waiters("X", 1);
         waiter.signal(signal);
         let start = Instant::now();
-        assert_eq!(waiter.finish().code(), -(signal as i32));
+        let ended = waiter.finish();
+        assert_eq!(ended.code(), -(signal as i32));
         within(Duration::from_secs(2), start);
-        assert_eq!(store.waiters("X"), 0);
+        assert_eq!(store.waiters("X"), 0, "{ended:?}");
     }
     holder.let_go().expect(0);
     eventually(Duration::from_secs(5), "the lock is free", || store.status("X")["holders"][0].is_null());
