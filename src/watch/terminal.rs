@@ -61,7 +61,7 @@ impl TakenTerminal {
     /// Takes the terminal, once this job is in the foreground or a signal came. Others may have used it since.
     pub fn enter(&mut self) -> Result<(), Failure> {
         while !is_in_front() {
-            // A shell that lets this job go on in the background may end it at once.
+            // A shell ends a stopped job by SIGTERM and then SIGCONT. Stopped again, it would never end.
             self.end = self.ending();
             if self.end.is_some() {
                 return Ok(());

@@ -174,6 +174,20 @@ fn it_can_be_suspended() {
     holder.let_go().expect(0);
 }
 
+/// A shell ends a stopped job by SIGTERM and then SIGCONT.
+#[test]
+fn it_can_be_ended_while_it_is_suspended() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    let (terminal, watch) = watch_from_shell(&store);
+    terminal.press(&["C-z"]);
+    await_line(&terminal, "the shell", |line| line.starts_with("[1]+  Stopped"));
+    terminal.press(&["kill %1", "Enter"]);
+    eventually(SOON, "the end", || !is_alive(watch));
+    assert_eq!(terminal.says("#{alternate_on}#{cursor_flag}"), "01");
+    holder.let_go().expect(0);
+}
+
 /// Whoever stops it: the shell gets the terminal where that can be, and `fg` brings a whole screen that reads keys.
 #[test]
 fn it_can_be_stopped_from_elsewhere() {
