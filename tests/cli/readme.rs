@@ -9,7 +9,7 @@ use redlock::cli::GROUPS;
 
 use crate::harness::{Folder, Postgres, Redlock, Store, namespaces};
 
-/// A server on a busy machine.
+/// As long as a server on a busy machine may take.
 const SLOWEST_ANSWER: &str = "1m";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
