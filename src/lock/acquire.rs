@@ -6,17 +6,10 @@ use std::time::Duration;
 
 use super::{
     AcquireFailure, AcquireOutcome, Busy, Grant, Lease, LockChoice, NotAcquired, OneOutcome, Patience,
-    Permits, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout, Wait,
+    Permits, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout, Wait, WaitProgress,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::Backoff;
-
-/// The progress of the wait, reported about once a second. While a lock is busy, a break ends the wait as an interrupt does.
-pub enum WaitProgress<'a> {
-    Busy(&'a Busy),
-    Unreachable(&'a StoreError),
-    Ended,
-}
 
 /// The shortest time between two reports.
 const TICK: Duration = Duration::from_secs(1);
@@ -63,6 +56,7 @@ pub fn acquire(
             Wait::Forever => Deadline::NEVER,
         },
         attempt,
+        reserve,
         interrupt,
         report,
         backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
@@ -74,7 +68,7 @@ pub fn acquire(
     };
     let _ = (acquiring.report)(WaitProgress::Ended);
     let why = match outcome {
-        Ok(()) if Lease::first_deadline(&acquiring.held).minus(reserve).has_passed() => {
+        Ok(()) if acquiring.is_late() => {
             let took = acquiring.held.iter().map(Lease::unconfirmed).max().unwrap_or_default();
             AcquireFailure::TooSlow { took }
         }
@@ -113,6 +107,7 @@ struct Acquiring<'a> {
     /// When the wait runs out.
     end: Deadline,
     attempt: Duration,
+    reserve: Duration,
     interrupt: BorrowedFd<'a>,
     report: &'a mut dyn FnMut(WaitProgress) -> ControlFlow<()>,
     backoff: Backoff,
@@ -149,11 +144,13 @@ impl<'a> Acquiring<'a> {
     fn acquire_in_order(&mut self) -> Result<(), AcquireFailure> {
         // The last answer of the store; none once it did not answer although it had time.
         let mut last_busy = None;
-        while !self.is_complete() {
+        // What came too late is of use once it is renewed.
+        while !self.is_complete() || self.is_late() {
             let is_cut_short = self.end < Deadline::after(self.attempt);
             match self.ask() {
-                Ok(AcquireOutcome::Granted(_)) => {}
-                Ok(AcquireOutcome::Busy(busy)) => {
+                Ok(None) if self.is_complete() => break,
+                Ok(None) => {}
+                Ok(Some(busy)) => {
                     self.backoff.reset();
                     if self.is_queued {
                         let is_full = |limit: &usize| busy.ahead.is_some_and(|ahead| ahead >= *limit);
@@ -191,23 +188,26 @@ impl<'a> Acquiring<'a> {
         Ok(())
     }
 
-    /// Asks for what is next. Most locks are free: a place in the queue is taken only for one that is not.
-    fn ask(&mut self) -> Result<AcquireOutcome> {
+    /// Asks for what is next, and says what is busy. Most locks are free: a place in the queue is taken only for one that
+    /// is not.
+    fn ask(&mut self) -> Result<Option<Box<Busy>>> {
         let timeout = self.timeout();
         self.start_over_if_due()?;
-        let answer = self.ask_for(&self.rest()[..self.batch], &timeout)?;
-        if let AcquireOutcome::Granted(_) = &answer {
-            if self.is_complete() {
-                // The time of all locks counts from now, also of those that were acquired before.
-                self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
-            } else {
-                self.store.settle();
-                // A batch precedes a busy lock; after that lock the rest may be free.
-                (self.is_queued, self.is_admitted) = (!self.is_queued, false);
-                self.batch = if self.is_queued { 1 } else { self.rest().len() };
-            }
+        if !self.is_complete()
+            && let AcquireOutcome::Busy(busy) = self.ask_for(&self.rest()[..self.batch], &timeout)?
+        {
+            return Ok(Some(busy));
         }
-        Ok(answer)
+        if self.is_complete() {
+            // The time of all locks counts from now, also of those that were acquired before.
+            self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
+        } else {
+            self.store.settle();
+            // A batch precedes a busy lock; after that lock the rest may be free.
+            (self.is_queued, self.is_admitted) = (!self.is_queued, false);
+            self.batch = if self.is_queued { 1 } else { self.rest().len() };
+        }
+        Ok(None)
     }
 
     fn start_over_if_due(&mut self) -> Result<()> {
@@ -241,6 +241,11 @@ impl<'a> Acquiring<'a> {
 
     fn is_complete(&self) -> bool {
         if self.is_one_enough { !self.held.is_empty() } else { self.rest().is_empty() }
+    }
+
+    /// Too little is left of a lease for the job to be stopped within it.
+    fn is_late(&self) -> bool {
+        Lease::first_deadline(&self.held).minus(self.reserve).has_passed()
     }
 
     /// One of a batch is busy: next, those before it are acquired, or a place in its queue is taken.

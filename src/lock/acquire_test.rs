@@ -100,6 +100,29 @@ fn a_grant_that_comes_too_late_is_cancelled() {
     assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
 }
 
+/// Who waits would rather have it renewed than fail, also when the store does not answer at once.
+#[test]
+fn a_grant_that_comes_too_late_is_renewed_by_who_waits() {
+    for renewal in [Ok(Renewal::Extended), Ok(Renewal::Lost(None))] {
+        fake::start();
+        let late = (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])));
+        let is_lost = matches!(renewal, Ok(Renewal::Lost(_)));
+        let renew = [(0, Err(unreachable())), (0, Err(unreachable())), (0, renewal)].into();
+        let mut store = FakeStore { acquire: [late].into(), renew, ..FakeStore::default() };
+        acquired(&mut store, &["a"], 6, Wait::Forever).expect("a lease");
+        let mut expected = vec!["acquire a", "renew a", "renew a", "renew a"];
+        expected.extend(is_lost.then_some(["cancel a", "acquire a"]).into_iter().flatten());
+        assert_eq!(store.log.lines(), expected);
+    }
+    // A TTL that is too short for this store stays so.
+    fake::start();
+    let late = (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])));
+    let renew = [(2000, Ok(Renewal::Extended))].into();
+    let mut store = FakeStore { acquire: [late].into(), renew, ..FakeStore::default() };
+    let failed = acquired(&mut store, &["a"], 6, Wait::Forever);
+    assert!(matches!(why(&failed), AcquireFailure::TooSlow { .. }), "{failed:?}");
+}
+
 #[test]
 fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
     for (cancel, is_resolved) in [(Ok(()), true), (Err(unreachable()), false)] {

@@ -30,7 +30,7 @@ mod store_error;
 mod timeout;
 mod token;
 
-pub use acquire::{WaitProgress, acquire};
+pub use acquire::acquire;
 pub use acquire_failure::{AcquireFailure, NotAcquired};
 pub use breaker::{BreakScope, Breaker};
 pub use capabilities::{Capabilities, Unsupported, Wanted};
@@ -41,7 +41,7 @@ pub use key::Key;
 pub use lease::{Lease, LossCause};
 pub use metadata::{Metadata, unix_millis};
 pub use mode::Mode;
-pub use patience::{LockChoice, Patience, Wait};
+pub use patience::{LockChoice, Patience, Wait, WaitProgress};
 pub use permits::Permits;
 pub use priority::Priority;
 pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};

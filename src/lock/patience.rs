@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Request;
+use super::{Busy, Request, StoreError};
 
 /// The locks that are wanted: all of them, or one.
 #[derive(Clone, Copy, Debug)]
@@ -33,4 +33,11 @@ pub struct Patience {
     pub wait: Wait,
     /// The most waiters in a queue with this one; as many as come, if `None`.
     pub queue_limit: Option<usize>,
+}
+
+/// The progress of the wait, reported about once a second. While a lock is busy, a break ends the wait as an interrupt does.
+pub enum WaitProgress<'a> {
+    Busy(&'a Busy),
+    Unreachable(&'a StoreError),
+    Ended,
 }
