@@ -3,7 +3,7 @@
 use super::answer::{Seen, fence, permits};
 use super::database::Commit;
 use super::error::{ROW_LOCKED, TAKEN_BACK};
-use super::message::TableRow;
+use super::message::{Statement, TableRow};
 use super::statements::KeyStatements;
 use super::store::Postgres;
 use crate::lock::{FencingToken, Permits, Priority, Request, Result, StoreError, Timeout};
@@ -12,7 +12,7 @@ use crate::lock::{FencingToken, Permits, Priority, Request, Result, StoreError, 
 pub type TakenLease = (FencingToken, Permits);
 
 /// The lease that the statements of [`KeyStatements::lock_made`] and [`KeyStatements::queue`] have confirmed, if any.
-pub fn confirmed(rows: &[Vec<TableRow>]) -> Option<TakenLease> {
+fn confirmed(rows: &[Vec<TableRow>]) -> Option<TakenLease> {
     let exclusive = || fence(&rows[5]).map(|fence| (fence, Permits::default()));
     exclusive().or_else(|| Some((fence(&rows[6])?, permits(&rows[6], 1))))
 }
@@ -67,6 +67,27 @@ impl Postgres {
                 Err((_, error)) => return Err(self.database.failure(error)),
             }
         }
+    }
+
+    /// Takes a place in the queue, or gives a sign of life there, and takes the lock when it is its turn.
+    pub fn queue(
+        &mut self,
+        request: &Request,
+        was_waiting: bool,
+        timeout: &Timeout,
+    ) -> Result<Result<TakenLease, Seen>> {
+        let key = KeyStatements::of(&request.key, &request.token);
+        let mut statements: Vec<Statement> = self.listen().into_iter().collect();
+        let first = statements.len();
+        statements.extend(key.lock_made());
+        let head_start = request.metadata.priority.head_start_micros();
+        statements.extend(key.queue(request, &self.channel(), head_start, was_waiting));
+        statements.push(key.see());
+        self.has_waited = true;
+        let rows = self.database.transact(&statements, timeout)?;
+        self.note_listening(first > 0);
+        let rows = &rows[first..];
+        Ok(confirmed(rows).ok_or_else(|| Seen::read(&rows[8])))
     }
 
     fn senseless(&self) -> StoreError {

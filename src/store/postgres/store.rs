@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::acquire::{TakenLease, confirmed};
+use super::acquire::TakenLease;
 use super::answer::{LeaseRow, Seen, fence, number};
 use super::database::{Commit, PostgresDatabase};
 use super::error::TAKEN_BACK;
@@ -133,25 +133,21 @@ impl Store for Postgres {
                 return Ok(self.granted(vec![(fence, Permits::default())]));
             }
         }
-        let mut statements: Vec<Statement> = self.listen().into_iter().collect();
-        let first = statements.len();
-        statements.extend(key.lock_made());
-        let head_start = request.metadata.priority.head_start_micros();
-        statements.extend(key.queue(request, &self.channel(), head_start, self.is_waiting));
-        statements.push(key.see());
-        (self.is_waiting, self.has_waited) = (true, true);
-        let rows = self.database.transact(&statements, timeout)?;
-        self.note_listening(first > 0);
-        let rows = &rows[first..];
-        if let Some(lease) = confirmed(rows) {
-            return Ok(self.granted(vec![lease]));
+        let was_waiting = std::mem::replace(&mut self.is_waiting, true);
+        let mut answer = self.queue(request, was_waiting, timeout)?;
+        let other_mode = |seen: &Seen| seen.other_mode(request.mode);
+        // A grant that was not confirmed keeps its waiter from a new place until it ends, which may be between two statements.
+        if was_waiting && answer.as_ref().is_err_and(|seen| other_mode(seen).is_some()) {
+            answer = self.queue(request, was_waiting, timeout)?;
         }
-        let seen = Seen::read(&rows[8]);
-        if let Some(found) = seen.other_mode(request.mode) {
-            self.is_waiting = false;
-            return Err(StoreError::OtherMode { key: request.key.clone(), found });
+        match answer.map_err(|seen| (other_mode(&seen), seen)) {
+            Ok(lease) => Ok(self.granted(vec![lease])),
+            Err((None, seen)) => Ok(self.wait_behind(seen, request)),
+            Err((Some(found), _)) => {
+                self.is_waiting = false;
+                Err(StoreError::OtherMode { key: request.key.clone(), found })
+            }
         }
-        Ok(self.wait_behind(seen, request))
     }
 
     fn acquire_one(
