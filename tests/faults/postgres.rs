@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::harness::{
-    Fault, Finished, Postgres, PostgresSettings, Proxy, Redlock, Running, Store, eventually, throughout, ttl,
+    Fault, Finished, Postgres, PostgresSettings, Proxy, Redlock, Running, Store, await_file, eventually,
+    throughout, ttl,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -211,6 +212,59 @@ fn settings_of_the_database_change_nothing() {
     store.await_waiters("X", 1);
     holder.let_go().expect(0);
     waiter.finish().expect(0);
+}
+
+/// Its grant ends between two statements of the transaction that would confirm it. Meanwhile there is another number of permits.
+#[test]
+fn a_grant_that_ends_as_it_is_confirmed() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let store = store();
+    let permit = |file: &str, options: &[&str]| {
+        let job = format!("touch {}; cat", store.folder.path(file).display());
+        let args = [&["run", "X", "--permits", "1"], options, &["--", "sh", "-c", &job]].concat();
+        store.redlock(&args).open_stdin().spawn()
+    };
+    let holder = permit("first", &[]);
+    await_file(&store.folder.path("first"));
+    let mut waiter = permit("second", &["--wait", "--connect-timeout", "1m"]);
+    store.await_waiters("X", 1);
+    store.sql(
+        "create function stall() returns trigger language plpgsql as $$ begin
+            perform pg_sleep(extract(epoch from until - clock_timestamp()) + 0.1) from redlock.holder
+            where until between clock_timestamp() and clock_timestamp() + '3 s';
+            return null;
+        end $$;
+        create trigger stall after insert on redlock.waiter for each statement execute function stall()",
+    );
+    store.redlock(&["resize", "X", "--permits", "2"]).run().expect(0);
+    waiter.lives_until("it holds the other permit", || store.folder.path("second").exists());
+    holder.let_go().expect(0);
+    waiter.let_go().expect(0);
+}
+
+/// A machine that stands still between the login and the first request.
+#[test]
+fn a_connection_that_the_server_ends_before_the_first_request() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let mut store = store();
+    let database = store.sql("select current_database()");
+    store.sql(&format!("alter database {database} set idle_session_timeout = '300ms'"));
+    let port = store.postgres_server().port;
+    let proxy = Proxy::to(port);
+    let url = store.url.replace(&format!(":{port}/"), &format!(":{}/", proxy.port));
+    proxy.set(Fault::Hold("BEGIN"));
+    let run = Redlock::new(&["run", "-k", "X", "--", "echo", "ran"]).server(&url);
+    let run = run.env("REDLOCK_CONNECT_TIMEOUT", "1m").spawn();
+    eventually(Duration::from_secs(20), "the first request", || proxy.late() > 0);
+    let others =
+        "select count(*) from pg_stat_activity where datname is not null and pid <> pg_backend_pid()";
+    eventually(Duration::from_secs(20), "the end of the connection", || store.sql(others) == "0");
+    proxy.set(Fault::None);
+    assert_eq!(run.finish().expect(0).stdout, "ran\n");
 }
 
 #[test]

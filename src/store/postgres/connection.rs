@@ -177,7 +177,12 @@ impl PostgresConnection {
         let mut answer = BatchAnswer { rows: Vec::new(), error: None };
         let (mut rows, mut count) = (Vec::new(), 0);
         loop {
-            match self.read(timeout)? {
+            let message = self.read(timeout).map_err(|error| match answer.error.take() {
+                // The server has said why it closes the connection.
+                Some(why) if self.is_cut_off => why.into(),
+                _ => error,
+            })?;
+            match message {
                 BackendMessage::TableRow(row) => {
                     rows.push(row);
                     count += 1;

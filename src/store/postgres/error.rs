@@ -21,6 +21,8 @@ pub const STANDBY: &str = "0A000";
 pub const READ_ONLY: &str = "25006";
 /// A row was locked for longer than lock_timeout.
 pub const ROW_LOCKED: &str = "55P03";
+/// The connection was idle for longer than idle_session_timeout.
+const IDLE: &str = "57P05";
 /// An administrator canceled the statement, or it took longer than statement_timeout.
 const CANCELED: &str = "57014";
 
@@ -58,7 +60,7 @@ impl From<ServerError> for CallError {
             }
             // Another host may be the primary.
             STANDBY | READ_ONLY => CallError::transient(format!("it is read-only ({text})")),
-            "40001" | "40P01" | ROW_LOCKED | CANCELED | "53300" | "57P01" | "57P02" | "57P03" => {
+            "40001" | "40P01" | ROW_LOCKED | CANCELED | IDLE | "53300" | "57P01" | "57P02" | "57P03" => {
                 CallError::transient(text)
             }
             code if code.starts_with("28") => CallError::Denied(text),
