@@ -49,6 +49,14 @@ fn beating(folder: &Folder) -> (String, [PathBuf; 2], impl Fn() -> u64 + use<>) 
     (hook, [ready, done], move || fs::metadata(&beats).map_or(0, |file| file.len()))
 }
 
+/// This hook and this job, which does not end before the hook has run: behind it the hook has a second, and a busy machine
+/// may need more.
+fn awaited(folder: &Folder, hook: &str, job: &str) -> (String, String) {
+    let ran = folder.path("hook-ran").display().to_string();
+    let hook = format!("({hook}); end=$?; touch {ran}; exit $end");
+    (hook, format!("until [ -e {ran} ]; do sleep 0.01; done; rm {ran}; {job}"))
+}
+
 /// Limits a process, see prlimit(1).
 fn limit(pid: i32, resource: &str, most: u64) {
     let (pid, limit) = (format!("--pid={pid}"), format!("--{resource}={most}"));
@@ -117,9 +125,9 @@ fn a_failure_is_reported_and_changes_nothing() {
     let store = Store::local();
     let folder = Folder::new();
     let log = folder.path("log");
-    let options = ["--on-acquire", "exit 3", "--on-release", "kill -9 $$", "--log-file"];
-    let ended =
-        run(&store, &[&options[..], &[log.to_str().expect("a path")]].concat(), "exit 5").run().expect(5);
+    let (hook, job) = awaited(&folder, "exit 3", "exit 5");
+    let options = ["--on-acquire", &hook, "--on-release", "kill -9 $$", "--log-file"];
+    let ended = run(&store, &[&options[..], &[log.to_str().expect("a path")]].concat(), &job).run().expect(5);
     for line in [
         "redlock: the on-acquire hook failed: it exited with 3\n",
         "redlock: the on-release hook failed: signal 9 killed it\n",
@@ -128,7 +136,7 @@ fn a_failure_is_reported_and_changes_nothing() {
     }
     let log = fs::read_to_string(log).expect("the log");
     assert!(log.contains(r#""event":"hook_failed""#) && log.contains(r#""hook":"on-acquire""#), "{log}");
-    let quiet = run(&store, &["--quiet", "--on-acquire", "exit 3"], "exit 5").run().expect(5);
+    let quiet = run(&store, &["--quiet", "--on-acquire", &hook], &job).run().expect(5);
     assert_eq!(quiet.stderr, "");
 }
 
@@ -291,14 +299,16 @@ fn it_has_streams_where_the_caller_has_none() {
 #[test]
 fn an_inherited_lock_has_no_hooks_and_a_hook_has_none() {
     let store = Store::local();
+    let folder = Folder::new();
     let redlock = env!("CARGO_BIN_EXE_redlock");
-    let inner = format!("{redlock} run -k X -- true");
-    let outer = run(&store, &[], &inner).env("REDLOCK_ON_ACQUIRE", "echo acquired >&2");
+    let (hook, inner) = awaited(&folder, "echo acquired >&2", &format!("{redlock} run -k X -- true"));
+    let outer = run(&store, &[], &inner).env("REDLOCK_ON_ACQUIRE", hook);
     assert_eq!(outer.run().expect(0).stderr, "acquired\n");
     let again = format!("echo once; {redlock} run -k Y -- true");
     let hooked = run(&store, &[], "true").env("REDLOCK_ON_RELEASE", again);
     assert_eq!(hooked.run().expect(0).stderr, "once\n");
-    let inner = format!("{redlock} run -k Y --on-acquire 'echo outer [$REDLOCK_OUTER]' -- true");
+    let (hook, job) = awaited(&folder, "echo outer [$REDLOCK_OUTER]", "exit 0");
+    let inner = format!("{redlock} run -k Y --on-acquire '{hook}' -- sh -c '{job}'");
     assert_eq!(run(&store, &[], &inner).run().expect(0).stderr, "outer []\n");
 }
 
@@ -307,9 +317,10 @@ fn a_file_names_them_and_an_empty_one_undoes_that() {
     let store = Store::local();
     let folder = Folder::new();
     let file = folder.path("redlock.toml");
-    fs::write(&file, "on-acquire = 'echo from the file'\n").expect("a file");
+    let (hook, job) = awaited(&folder, "echo from the file", "exit 0");
+    fs::write(&file, format!("on-acquire = '{hook}'\n")).expect("a file");
     let config = ["--config", file.to_str().expect("a path")];
-    assert_eq!(run(&store, &config, "true").run().expect(0).stderr, "from the file\n");
+    assert_eq!(run(&store, &config, &job).run().expect(0).stderr, "from the file\n");
     let undone = [&config[..], &["--on-acquire", ""]].concat();
     assert_eq!(run(&store, &undone, "true").run().expect(0).stderr, "");
 }
