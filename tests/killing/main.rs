@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use harness::standstill::Standstill;
-use harness::{Folder, Redlock, autogroups, children, eventually, is_alive, other_users};
+use harness::{Folder, Redlock, autogroups, children, eventually, is_alive, other_users, ttl};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -272,9 +272,10 @@ fn what_a_watchdog_killed_was_lost() {
     fs::set_permissions(folder.path(""), Permissions::from_mode(0o1777)).expect("chmod");
     let (store, work) = (format!("local:{}", folder.path("locks.db").display()), folder.path("work"));
     let (crowd, file) = (built("crowd").display().to_string(), work.display().to_string());
-    let args = ["run", "-k", "X", "--ttl", "3s", "--", &crowd, &file, "chains", "64", "20"];
-    let run = as_user(User::Nobody, PROGRAM, &args).server(&store).spawn();
-    eventually(Duration::from_secs(20), "all at work", || times(&work).first().is_some_and(|time| *time > 0));
+    let ttl = ttl(3000);
+    let args = ["run", "-k", "X", "--ttl", &ttl, "--", &crowd, &file, "chains", "64", "20"];
+    let mut run = as_user(User::Nobody, PROGRAM, &args).server(&store).spawn();
+    run.lives_until("all are at work", || times(&work).first().is_some_and(|time| *time > 0));
     let (guard, command) = (run.guard(), run.command());
     run.signal(Signal::SIGSTOP);
     kill(Pid::from_raw(guard), Signal::SIGSTOP).expect("a signal");
