@@ -82,8 +82,8 @@ pub fn acquire(
     };
     let has_locks = !acquiring.held.is_empty();
     // A store that refuses to cancel has refused the request, too.
-    let failed_release =
-        acquiring.cancel().err().filter(|error| has_locks || error.is_unknown()).map(Box::new);
+    let cancelled = acquiring.store.cancel(requests, &Timeout::of(CANCEL.min(attempt)));
+    let failed_release = cancelled.err().filter(|error| has_locks || error.is_unknown()).map(Box::new);
     Err(NotAcquired { why, failed_release })
 }
 
@@ -144,7 +144,7 @@ impl<'a> Acquiring<'a> {
     fn acquire_in_order(&mut self) -> Result<(), AcquireFailure> {
         // The last answer of the store; none once it did not answer although it had time.
         let mut last_busy = None;
-        // What came too late is of use once it is renewed.
+        // A grant that came too late is renewed.
         while !self.is_complete() || self.is_late() {
             let is_cut_short = self.end < Deadline::after(self.attempt);
             match self.ask() {
@@ -170,9 +170,11 @@ impl<'a> Acquiring<'a> {
                     last_busy = Some(busy);
                 }
                 Err(error) if error.is_unknown() => {
-                    last_busy = last_busy.filter(|_| is_cut_short);
+                    // Otherwise only a renewal had no answer.
+                    let was_asked = !self.is_complete();
+                    last_busy = last_busy.filter(|_| is_cut_short && was_asked);
                     // Another one may be free next time, and this one may be ours. In a queue the store sees that.
-                    self.starts_over |= self.is_one_enough && !self.is_queued;
+                    self.starts_over |= was_asked && self.is_one_enough && !self.is_queued;
                     let _ = (self.report)(WaitProgress::Unreachable(&error));
                     self.pause()?;
                     if self.end.has_passed() {
@@ -180,7 +182,9 @@ impl<'a> Acquiring<'a> {
                         return Err(last_busy
                             .map_or_else(|| error.into(), |busy| AcquireFailure::TimedOut(busy, waited)));
                     }
-                    self.renew_if_due()?;
+                    if was_asked {
+                        self.renew_if_due()?;
+                    }
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -200,7 +204,8 @@ impl<'a> Acquiring<'a> {
         }
         if self.is_complete() {
             // The time of all locks counts from now, also of those that were acquired before.
-            self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
+            let is_late = self.is_late();
+            self.renew(|lease| is_late || lease.unconfirmed() > lease.request.ttl.fresh_for())?;
         } else {
             self.store.settle();
             // A batch precedes a busy lock; after that lock the rest may be free.
@@ -267,10 +272,9 @@ impl<'a> Acquiring<'a> {
         let sent = granted.counted_from.map_or(sent, |earlier| earlier.min(sent));
         let permits = granted.permits.iter().cloned().chain(std::iter::repeat(Permits::default()));
         let leases = requests.iter().zip(&granted.fences).zip(permits);
-        let lease = |((request, fence), permits): ((&Request, &super::FencingToken), _)| {
+        self.held.extend(leases.map(|((request, fence), permits)| {
             Lease::new(request.clone().with_permits(permits), *fence, sent)
-        };
-        self.held.extend(leases.map(lease));
+        }));
     }
 
     fn renew_if_due(&mut self) -> Result<(), AcquireFailure> {
@@ -341,9 +345,5 @@ impl<'a> Acquiring<'a> {
     fn timeout(&self) -> Timeout<'a> {
         let end = self.end.max(Deadline::after(SHORTEST_CALL));
         Timeout::or_interrupt(self.attempt, self.interrupt).before(end)
-    }
-
-    fn cancel(&mut self) -> Result<()> {
-        self.store.cancel(self.requests, &Timeout::of(CANCEL.min(self.attempt)))
     }
 }

@@ -11,14 +11,20 @@ use crate::mailbox::mailbox;
 
 /// Acquires these locks with 5 s for each call and for the end of the job.
 fn acquired(store: &mut FakeStore, keys: &[&str], ttl: u64, wait: Wait) -> Result<Vec<Lease>, NotAcquired> {
+    let requests = requests(keys, ttl);
+    acquired_of(store, LockChoice::All(&requests), wait)
+}
+
+fn requests(keys: &[&str], ttl: u64) -> Vec<Request> {
     let ttl: Ttl = ttl.to_string().parse().expect("a TTL");
-    let requests: Vec<Request> = keys.iter().map(|key| Request { ttl, ..request(key) }).collect();
+    keys.iter().map(|key| Request { ttl, ..request(key) }).collect()
+}
+
+fn acquired_of(store: &mut FakeStore, wanted: LockChoice, wait: Wait) -> Result<Vec<Lease>, NotAcquired> {
     let (_sender, interrupt) = mailbox::<()>().expect("a descriptor");
     let five = Duration::from_secs(5);
     let patience = Patience { wait, queue_limit: None };
-    acquire(store, LockChoice::All(&requests), patience, five, five, interrupt.as_fd(), &mut |_| {
-        ControlFlow::Continue(())
-    })
+    acquire(store, wanted, patience, five, five, interrupt.as_fd(), &mut |_| ControlFlow::Continue(()))
 }
 
 fn why(acquired: &Result<Vec<Lease>, NotAcquired>) -> &AcquireFailure {
@@ -90,37 +96,61 @@ fn what_is_held_is_renewed_and_given_back_when_a_lease_is_lost() {
 #[test]
 fn a_grant_that_comes_too_late_is_cancelled() {
     fake::start();
-    let mut store = FakeStore {
-        acquire: [(2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))].into(),
-        ..FakeStore::default()
-    };
+    let mut store = FakeStore { acquire: [late()].into(), ..FakeStore::default() };
     let late = acquired(&mut store, &["a"], 6, Wait::No);
     let took = Duration::from_secs(2);
     assert!(matches!(why(&late), AcquireFailure::TooSlow { took: seen } if *seen == took), "{late:?}");
     assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
 }
 
-/// Who waits would rather have it renewed than fail, also when the store does not answer at once.
+/// After two seconds a lease of six is too old for a job that needs five for its end.
+fn late() -> ScriptedReply<AcquireOutcome> {
+    (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))
+}
+
+/// A waiter would rather have it renewed than fail, also when the store does not answer at once.
 #[test]
 fn a_grant_that_comes_too_late_is_renewed_by_who_waits() {
-    for renewal in [Ok(Renewal::Extended), Ok(Renewal::Lost(None))] {
+    for renewal in [Renewal::Extended, Renewal::Lost(None)] {
         fake::start();
-        let late = (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])));
-        let is_lost = matches!(renewal, Ok(Renewal::Lost(_)));
-        let renew = [(0, Err(unreachable())), (0, Err(unreachable())), (0, renewal)].into();
-        let mut store = FakeStore { acquire: [late].into(), renew, ..FakeStore::default() };
+        let is_lost = matches!(renewal, Renewal::Lost(_));
+        let renew = [(0, Err(unreachable())), (0, Err(unreachable())), (0, Ok(renewal))].into();
+        let mut store = FakeStore { acquire: [late()].into(), renew, ..FakeStore::default() };
         acquired(&mut store, &["a"], 6, Wait::Forever).expect("a lease");
         let mut expected = vec!["acquire a", "renew a", "renew a", "renew a"];
         expected.extend(is_lost.then_some(["cancel a", "acquire a"]).into_iter().flatten());
         assert_eq!(store.log.lines(), expected);
     }
-    // A TTL that is too short for this store stays so.
+    // One of several that is granted stays so.
     fake::start();
-    let late = (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])));
+    let renew = [(0, Err(unreachable()))].into();
+    let mut store = FakeStore { acquire: [late()].into(), renew, ..FakeStore::default() };
+    acquired_of(&mut store, LockChoice::OneOf(&requests(&["a", "b"], 6)), Wait::Forever).expect("a lease");
+    assert_eq!(store.log.lines(), ["acquire a", "renew a", "renew a"]);
+}
+
+#[test]
+fn a_ttl_that_is_too_short_for_the_store_is_said_by_who_waits() {
+    fake::start();
     let renew = [(2000, Ok(Renewal::Extended))].into();
-    let mut store = FakeStore { acquire: [late].into(), renew, ..FakeStore::default() };
+    let mut store = FakeStore { acquire: [late()].into(), renew, ..FakeStore::default() };
     let failed = acquired(&mut store, &["a"], 6, Wait::Forever);
     assert!(matches!(why(&failed), AcquireFailure::TooSlow { .. }), "{failed:?}");
+}
+
+#[test]
+fn a_renewal_without_an_answer_is_not_a_busy_lock() {
+    fake::start();
+    let renew = (0..9).map(|_| (0, Err(unreachable()))).collect();
+    let mut store = FakeStore {
+        acquire: [busy("a")].into(),
+        enqueue: [busy("a"), late()].into(),
+        wait: [(0, Ok(true))].into(),
+        renew,
+        ..FakeStore::default()
+    };
+    let failed = acquired(&mut store, &["a"], 6, Wait::AtMost(Duration::from_secs(3)));
+    assert!(matches!(why(&failed), AcquireFailure::Store(_)), "{failed:?}");
 }
 
 #[test]
@@ -141,9 +171,8 @@ fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
 #[test]
 fn a_grant_that_cannot_be_cancelled_is_said() {
     fake::start();
-    let late = (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])));
     let cancel = || (0, Err(unreachable()));
-    let mut store = FakeStore { acquire: [late].into(), cancel: [cancel()].into(), ..FakeStore::default() };
+    let mut store = FakeStore { acquire: [late()].into(), cancel: [cancel()].into(), ..FakeStore::default() };
     let failed = acquired(&mut store, &["a"], 6, Wait::No);
     assert!(matches!(why(&failed), AcquireFailure::TooSlow { .. }), "{failed:?}");
     assert!(failed.is_err_and(|failed| failed.failed_release.is_some()));
