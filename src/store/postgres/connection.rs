@@ -172,14 +172,17 @@ impl PostgresConnection {
         statements.for_each(|statement| statement.write(&mut packet));
         frame(&mut packet, b'S', |_| {});
         self.unanswered += 1;
-        self.write(&packet, timeout)?;
+        // A server that closed the connection may have said why.
+        match self.write(&packet, timeout) {
+            Ok(()) | Err(CallError::NoAnswer { .. }) => {}
+            Err(error) => return Err(error),
+        }
         self.await_answers(1, timeout)?;
         let mut answer = BatchAnswer { rows: Vec::new(), error: None };
         let (mut rows, mut count) = (Vec::new(), 0);
         loop {
             let message = self.read(timeout).map_err(|error| match answer.error.take() {
-                // The server has said why it closes the connection.
-                Some(why) if self.is_cut_off => why.into(),
+                Some(why) if self.is_cut_off && why.ends_connection() => why.into(),
                 _ => error,
             })?;
             match message {

@@ -161,7 +161,7 @@ impl PostgresDatabase {
     /// The answer, unless another server may have a better one. After an error a transaction is to be ended.
     fn keep(&mut self, answer: BatchAnswer) -> Result<BatchAnswer, CallError> {
         match &answer.error {
-            Some(error) if matches!(&*error.code, STANDBY | READ_ONLY) || error.code.starts_with("57P") => {
+            Some(error) if matches!(&*error.code, STANDBY | READ_ONLY) || error.ends_connection() => {
                 self.connection = None;
                 Err(error.clone().into())
             }

@@ -41,6 +41,11 @@ impl ServerError {
         error
     }
 
+    /// The reason for which a server closes a connection: an operator intervenes.
+    pub fn ends_connection(&self) -> bool {
+        self.code.starts_with("57P")
+    }
+
     /// Nothing was changed, and the same may succeed now.
     pub fn is_undone(&self) -> bool {
         matches!(&*self.code, "40001" | "40P01" | ROW_LOCKED | CANCELED)

@@ -135,19 +135,20 @@ impl Store for Postgres {
         }
         let was_waiting = std::mem::replace(&mut self.is_waiting, true);
         let mut answer = self.queue(request, was_waiting, timeout)?;
-        let other_mode = |seen: &Seen| seen.other_mode(request.mode);
-        // A grant that was not confirmed keeps its waiter from a new place until it ends, which may be between two statements.
-        if was_waiting && answer.as_ref().is_err_and(|seen| other_mode(seen).is_some()) {
+        let other_mode = |answer: &Result<_, Seen>| answer.as_ref().err()?.other_mode(request.mode);
+        // A grant that was not confirmed keeps its waiter from a new place until it ends. Where that is between two statements,
+        // the waiter has neither, and a number of permits that was changed looks like another mode.
+        if was_waiting && other_mode(&answer).is_some() {
             answer = self.queue(request, was_waiting, timeout)?;
         }
-        match answer.map_err(|seen| (other_mode(&seen), seen)) {
-            Ok(lease) => Ok(self.granted(vec![lease])),
-            Err((None, seen)) => Ok(self.wait_behind(seen, request)),
-            Err((Some(found), _)) => {
-                self.is_waiting = false;
-                Err(StoreError::OtherMode { key: request.key.clone(), found })
-            }
+        if let Some(found) = other_mode(&answer) {
+            self.is_waiting = false;
+            return Err(StoreError::OtherMode { key: request.key.clone(), found });
         }
+        Ok(match answer {
+            Ok(lease) => self.granted(vec![lease]),
+            Err(seen) => self.wait_behind(seen, request),
+        })
     }
 
     fn acquire_one(
