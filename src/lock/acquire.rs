@@ -177,7 +177,7 @@ impl<'a> Acquiring<'a> {
                     self.starts_over |= was_asked && self.is_one_enough && !self.is_queued;
                     let _ = (self.report)(WaitProgress::Unreachable(&error));
                     self.pause()?;
-                    if self.end.has_passed() {
+                    if self.end.has_passed() && (was_asked || self.is_late()) {
                         let waited = BootTime::now().since(self.start);
                         return Err(last_busy
                             .map_or_else(|| error.into(), |busy| AcquireFailure::TimedOut(busy, waited)));

@@ -182,7 +182,7 @@ impl PostgresConnection {
         let (mut rows, mut count) = (Vec::new(), 0);
         loop {
             let message = self.read(timeout).map_err(|error| match answer.error.take() {
-                Some(why) if self.is_cut_off && why.ends_connection() => why.into(),
+                Some(why) if why.is_fatal => why.into(),
                 _ => error,
             })?;
             match message {

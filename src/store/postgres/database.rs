@@ -102,7 +102,7 @@ impl PostgresDatabase {
             None => {
                 self.connection = None;
                 let text = "its answer makes no sense".to_owned();
-                Err((0, ServerError { code: "08P01".to_owned(), text }))
+                Err((0, ServerError { code: "08P01".to_owned(), text, is_fatal: false }))
             }
         })
     }
@@ -161,7 +161,7 @@ impl PostgresDatabase {
     /// The answer, unless another server may have a better one. After an error a transaction is to be ended.
     fn keep(&mut self, answer: BatchAnswer) -> Result<BatchAnswer, CallError> {
         match &answer.error {
-            Some(error) if matches!(&*error.code, STANDBY | READ_ONLY) || error.ends_connection() => {
+            Some(error) if matches!(&*error.code, STANDBY | READ_ONLY) || error.is_fatal => {
                 self.connection = None;
                 Err(error.clone().into())
             }

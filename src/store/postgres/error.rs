@@ -8,6 +8,8 @@ use crate::store::call_error::CallError;
 pub struct ServerError {
     pub code: String,
     pub text: String,
+    /// The server ends the connection.
+    pub is_fatal: bool,
 }
 
 /// The way to make a schema that is missing.
@@ -33,17 +35,13 @@ impl ServerError {
             let Some((kind, value)) = field.split_first() else { continue };
             let value = String::from_utf8_lossy(value);
             match kind {
+                b'S' | b'V' => error.is_fatal |= matches!(&*value, "FATAL" | "PANIC"),
                 b'C' => error.code = sanitize(&value.chars().take(5).collect::<String>()),
                 b'M' => error.text = sanitize(&value.chars().take(200).collect::<String>()),
                 _ => {}
             }
         }
         error
-    }
-
-    /// The reason for which a server closes a connection: an operator intervenes.
-    pub fn ends_connection(&self) -> bool {
-        self.code.starts_with("57P")
     }
 
     /// Nothing was changed, and the same may succeed now.
@@ -53,7 +51,7 @@ impl ServerError {
 }
 
 impl From<ServerError> for CallError {
-    fn from(ServerError { code, text }: ServerError) -> CallError {
+    fn from(ServerError { code, text, .. }: ServerError) -> CallError {
         match &*code {
             "3F000" | "42P01" | "42703" | "42883" => {
                 CallError::Unusable(format!("its schema 'redlock' is missing or too old ({text}); {SET_UP}"))
