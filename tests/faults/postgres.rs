@@ -436,7 +436,7 @@ fn two_that_set_up_at_once() {
     postgres.sql("create database empty");
     let url = postgres.url_of("redlock", "empty");
     let setup =
-        || Redlock::new(&["doctor", "--setup"]).server(&url).env("REDLOCK_CONNECT_TIMEOUT", "20s").spawn();
+        || Redlock::new(&["doctor", "--setup"]).server(&url).env("REDLOCK_CONNECT_TIMEOUT", "1m").spawn();
     let setups = [(); 8].map(|()| setup());
     for setup in setups {
         setup.finish().expect(0);

@@ -77,7 +77,7 @@ impl Cluster {
             });
         }
         for replica in replicas {
-            eventually(Duration::from_secs(20), "the replicas have the data", || {
+            eventually(Duration::from_secs(60), "the replicas have the data", || {
                 replica.cli(&["info", "replication"]).contains("master_link_status:up")
             });
         }
