@@ -170,7 +170,7 @@ impl<'a> Acquiring<'a> {
                     last_busy = Some(busy);
                 }
                 Err(error) if error.is_unknown() => {
-                    // Otherwise only a renewal had no answer.
+                    // False when only a renewal had no answer.
                     let was_asked = !self.is_complete();
                     last_busy = last_busy.filter(|_| is_cut_short && was_asked);
                     // Another one may be free next time, and this one may be ours. In a queue the store sees that.
@@ -192,7 +192,7 @@ impl<'a> Acquiring<'a> {
         Ok(())
     }
 
-    /// Asks for what is next, and says what is busy. Most locks are free: a place in the queue is taken only for one that
+    /// Asks for what is next, or renews what is complete, and says what is busy. Most locks are free: a place in the queue is taken only for one that
     /// is not.
     fn ask(&mut self) -> Result<Option<Box<Busy>>> {
         let timeout = self.timeout();

@@ -10,12 +10,17 @@ use crate::clock::fake;
 use crate::mailbox::mailbox;
 
 /// Acquires these locks with 5 s for each call and for the end of the job.
-fn acquired(store: &mut FakeStore, keys: &[&str], ttl: u64, wait: Wait) -> Result<Vec<Lease>, NotAcquired> {
+fn acquired(
+    store: &mut FakeStore,
+    keys: &[&str],
+    ttl: impl ToString,
+    wait: Wait,
+) -> Result<Vec<Lease>, NotAcquired> {
     let requests = requests(keys, ttl);
     acquired_of(store, LockChoice::All(&requests), wait)
 }
 
-fn requests(keys: &[&str], ttl: u64) -> Vec<Request> {
+fn requests(keys: &[&str], ttl: impl ToString) -> Vec<Request> {
     let ttl: Ttl = ttl.to_string().parse().expect("a TTL");
     keys.iter().map(|key| Request { ttl, ..request(key) }).collect()
 }
@@ -25,6 +30,10 @@ fn acquired_of(store: &mut FakeStore, wanted: LockChoice, wait: Wait) -> Result<
     let five = Duration::from_secs(5);
     let patience = Patience { wait, queue_limit: None };
     acquire(store, wanted, patience, five, five, interrupt.as_fd(), &mut |_| ControlFlow::Continue(()))
+}
+
+fn granted_after(millis: u64) -> ScriptedReply<AcquireOutcome> {
+    (millis, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))
 }
 
 fn why(acquired: &Result<Vec<Lease>, NotAcquired>) -> &AcquireFailure {
@@ -96,26 +105,22 @@ fn what_is_held_is_renewed_and_given_back_when_a_lease_is_lost() {
 #[test]
 fn a_grant_that_comes_too_late_is_cancelled() {
     fake::start();
-    let mut store = FakeStore { acquire: [late()].into(), ..FakeStore::default() };
+    let mut store = FakeStore { acquire: [granted_after(2000)].into(), ..FakeStore::default() };
     let late = acquired(&mut store, &["a"], 6, Wait::No);
     let took = Duration::from_secs(2);
     assert!(matches!(why(&late), AcquireFailure::TooSlow { took: seen } if *seen == took), "{late:?}");
     assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
 }
 
-/// After two seconds a lease of six is too old for a job that needs five for its end.
-fn late() -> ScriptedReply<AcquireOutcome> {
-    (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))
-}
-
-/// A waiter would rather have it renewed than fail, also when the store does not answer at once.
+/// After two seconds a lease of six is too old for a job that needs five for its end. A store that does not answer is asked
+/// again.
 #[test]
-fn a_grant_that_comes_too_late_is_renewed_by_who_waits() {
+fn a_waiter_renews_a_grant_that_comes_too_late() {
     for renewal in [Renewal::Extended, Renewal::Lost(None)] {
         fake::start();
         let is_lost = matches!(renewal, Renewal::Lost(_));
         let renew = [(0, Err(unreachable())), (0, Err(unreachable())), (0, Ok(renewal))].into();
-        let mut store = FakeStore { acquire: [late()].into(), renew, ..FakeStore::default() };
+        let mut store = FakeStore { acquire: [granted_after(2000)].into(), renew, ..FakeStore::default() };
         acquired(&mut store, &["a"], 6, Wait::Forever).expect("a lease");
         let mut expected = vec!["acquire a", "renew a", "renew a", "renew a"];
         expected.extend(is_lost.then_some(["cancel a", "acquire a"]).into_iter().flatten());
@@ -124,18 +129,36 @@ fn a_grant_that_comes_too_late_is_renewed_by_who_waits() {
     // One of several that is granted stays so.
     fake::start();
     let renew = [(0, Err(unreachable()))].into();
-    let mut store = FakeStore { acquire: [late()].into(), renew, ..FakeStore::default() };
+    let mut store = FakeStore { acquire: [granted_after(2000)].into(), renew, ..FakeStore::default() };
     acquired_of(&mut store, LockChoice::OneOf(&requests(&["a", "b"], 6)), Wait::Forever).expect("a lease");
     assert_eq!(store.log.lines(), ["acquire a", "renew a", "renew a"]);
 }
 
 #[test]
-fn a_ttl_that_is_too_short_for_the_store_is_said_by_who_waits() {
+fn a_waiter_says_that_its_ttl_is_too_short_for_the_store() {
     fake::start();
     let renew = [(2000, Ok(Renewal::Extended))].into();
-    let mut store = FakeStore { acquire: [late()].into(), renew, ..FakeStore::default() };
+    let mut store = FakeStore { acquire: [granted_after(2000)].into(), renew, ..FakeStore::default() };
     let failed = acquired(&mut store, &["a"], 6, Wait::Forever);
     assert!(matches!(why(&failed), AcquireFailure::TooSlow { .. }), "{failed:?}");
+}
+
+/// The reserve is so long that a lease is too old for it before it is due.
+#[test]
+fn a_young_lease_that_is_too_old_for_its_reserve_is_renewed() {
+    fake::start();
+    let mut store = FakeStore { acquire: [granted_after(500)].into(), ..FakeStore::default() };
+    acquired(&mut store, &["a"], "5500ms", Wait::Forever).expect("a lease");
+    assert_eq!(store.log.lines(), ["acquire a", "renew a"]);
+}
+
+#[test]
+fn a_lease_that_is_good_is_taken_at_the_end_of_the_wait() {
+    fake::start();
+    let renew = [(0, Err(unreachable()))].into();
+    let mut store = FakeStore { acquire: [granted_after(4000)].into(), renew, ..FakeStore::default() };
+    acquired(&mut store, &["a"], 30, Wait::AtMost(Duration::from_secs(4))).expect("a lease");
+    assert_eq!(store.log.lines(), ["acquire a", "renew a"]);
 }
 
 #[test]
@@ -144,7 +167,7 @@ fn a_renewal_without_an_answer_is_not_a_busy_lock() {
     let renew = (0..9).map(|_| (0, Err(unreachable()))).collect();
     let mut store = FakeStore {
         acquire: [busy("a")].into(),
-        enqueue: [busy("a"), late()].into(),
+        enqueue: [busy("a"), granted_after(2000)].into(),
         wait: [(0, Ok(true))].into(),
         renew,
         ..FakeStore::default()
@@ -172,7 +195,11 @@ fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
 fn a_grant_that_cannot_be_cancelled_is_said() {
     fake::start();
     let cancel = || (0, Err(unreachable()));
-    let mut store = FakeStore { acquire: [late()].into(), cancel: [cancel()].into(), ..FakeStore::default() };
+    let mut store = FakeStore {
+        acquire: [granted_after(2000)].into(),
+        cancel: [cancel()].into(),
+        ..FakeStore::default()
+    };
     let failed = acquired(&mut store, &["a"], 6, Wait::No);
     assert!(matches!(why(&failed), AcquireFailure::TooSlow { .. }), "{failed:?}");
     assert!(failed.is_err_and(|failed| failed.failed_release.is_some()));

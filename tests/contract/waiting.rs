@@ -152,7 +152,8 @@ pub fn giving_up_leaves_nothing(store: &Store) {
     holder.let_go().expect(0);
 }
 
-/// Who gives up leaves nothing, or says that it could not: most machines do it in the second that it has.
+/// A waiter that gives up leaves no place behind, or says that it could not. It has a second for that, which is not enough on a
+/// busy machine: then another one gives up.
 pub fn until_it_has_left(mut gives_up: impl FnMut() -> (usize, Finished)) {
     eventually(Duration::from_secs(90), "one who has left", || {
         let (places, ended) = gives_up();

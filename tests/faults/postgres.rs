@@ -214,7 +214,7 @@ fn settings_of_the_database_change_nothing() {
     waiter.finish().expect(0);
 }
 
-/// Its grant ends between two statements of the transaction that would confirm it. Meanwhile there is another number of permits.
+/// The grant ends between two statements of the transaction that would confirm it, and the number of permits has changed.
 #[test]
 fn a_grant_that_ends_as_it_is_confirmed() {
     if !Postgres::may_run() {
